@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command
@@ -15,12 +16,14 @@ from langchain_tokenmem.adapters.run_context import Run, state_in_run
 from langchain_tokenmem.adapters.tool_scope import BoundScope
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.messages import (
+    groups,
     messages_named,
     reference,
     role_of,
     spoken_messages,
     text_of,
 )
+from langchain_tokenmem.core.tool_calls import paired_calls
 from langchain_tokenmem.core.working_notes.reading import RECORD_DECISION, SET_GOAL
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -135,7 +138,8 @@ def read_message_tool(
     """Return the tool `read_message`, with which an agent reads a message in full.
 
     A marker names the message by its reference (`full text: message 3f09ac`), and so do the running
-    summary and `history_search`. The text comes from the graph's own state, so it follows forks.
+    summary and `history_search`. A message with tool calls is read with their arguments and
+    results. The text comes from the graph's own state, so it follows forks.
 
     Args:
         messages_key: State key of the messages.
@@ -188,7 +192,7 @@ def memory_state_in(held: dict[str, Any], name: str) -> MemoryState | None:
 
 
 def _read(messages: Sequence[BaseMessage], key: str, offset: int, limit: int) -> str:
-    """Return a part of a message's text, with its place in the whole.
+    """Return a part of a message's text, calls and results, with its place in the whole.
 
     Args:
         messages: The conversation, system messages left out.
@@ -202,8 +206,26 @@ def _read(messages: Sequence[BaseMessage], key: str, offset: int, limit: int) ->
     if len(found) > 1:
         longer = ", ".join(f"{reference(m.id, 12)} ({role_of(m)})" for m in found)
         return f"{key} names {len(found)} messages; take one of {longer}."
-    text = text_of(found[0])
+    text = "\n".join(filter(None, _parts_of(found[0], messages)))
     start = min(max(offset, 0), len(text))
     end = min(start + max(1, min(limit, _LONGEST_READ)), len(text))
     rest = f"; go on with offset={end}" if end < len(text) else ""
     return f"[characters {start:,} to {end:,} of {len(text):,}{rest}]\n{text[start:end]}"
+
+
+def _parts_of(message: BaseMessage, messages: Sequence[BaseMessage]) -> Iterator[str]:
+    """Yield the text of a message, and its tool calls, each with its result.
+
+    The running summary names a call, and a marker its arguments, by the message that made it.
+    """
+    yield text_of(message)
+    if not isinstance(message, AIMessage):
+        return
+    group = next(one for one in groups(messages) if any(m is message for m in one.messages))
+    for maker, calls in paired_calls(group.messages):
+        for call, result in calls if maker.id == message.id else ():
+            args = call["args"]
+            written = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
+            yield f"{call['name']}({written})"
+            if result is not None:
+                yield f"→ {text_of(result)}"

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langgraph.runtime import Runtime
@@ -17,6 +17,7 @@ from langgraph.types import StateSnapshot
 from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS
 from langchain_tokenmem.core.explained_request import change_between
 from langchain_tokenmem.core.explanation import Explanation
+from langchain_tokenmem.core.messages import lengths_at_calls
 from langchain_tokenmem.errors import ConfigurationError
 
 
@@ -52,17 +53,22 @@ def check_thread(graph: Any, config: RunnableConfig) -> None:
 
 
 def past_reply(
-    history: Iterable[StateSnapshot], call: int | None, key: str = "messages"
+    history: Iterable[StateSnapshot],
+    call: int | None,
+    key: str = "messages",
+    node: str | None = None,
 ) -> PastReply:
     """Return a reply from the history of a thread.
 
     Args:
         history: The checkpoints of the thread, the newest first.
-        call: Number of the reply in the thread, from 1; None for the newest.
+        call: Number of the reply in the thread, from 1; None for the newest of the model.
         key: State key of the messages.
+        node: Name of the model's node; None if it is not known.
 
     Raises:
-        ConfigurationError: When the thread has no such reply, or no checkpoint right after it.
+        ConfigurationError: When the thread has no such reply, no checkpoint right after it, or if
+            the model did not write it.
     """
     snapshots = iter(history)
     newest = next(snapshots, None)
@@ -78,9 +84,17 @@ def past_reply(
         )
     reply, found, older = replies[number - 1], newest, []
     for snapshot in snapshots:
-        if reply not in _replies(snapshot, key):
-            older = [snapshot]
-            break
+        known = _replies(snapshot, key)
+        if reply not in known:
+            if not _is_from_others(snapshot, found, node):
+                older = [snapshot]
+                break
+            if call is not None or not known:
+                raise ConfigurationError(
+                    f"Reply {number} of the thread was not written by the model: it came with an "
+                    f"input, or from another node or middleware. Explain another call."
+                )
+            number, reply = len(known), known[-1]
         found = snapshot
     if _replies(found, key)[-1] != reply:
         raise ConfigurationError(
@@ -95,7 +109,21 @@ def past_reply(
 
 def _replies(snapshot: StateSnapshot, key: str) -> list[str | None]:
     messages = snapshot.values.get(key, [])
-    return [message.id for message in messages if isinstance(message, AIMessage)]
+    return [messages[place].id for place in lengths_at_calls(messages)]
+
+
+def _is_from_others(before: StateSnapshot, after: StateSnapshot, node: str | None) -> bool:
+    """Return whether the step between two checkpoints was not one of the model's node.
+
+    Args:
+        before: A checkpoint.
+        after: The next one that was kept; there may have been steps between them.
+        node: Name of the model's node; None if it is not known.
+    """
+    first, second = ((one.metadata or {}).get("step") for one in (before, after))
+    if first is None or second != first + 1 or not before.next:
+        return False
+    return "__start__" in before.next or (node is not None and node not in before.next)
 
 
 ASKED = "token_memory_explained"
@@ -163,7 +191,7 @@ class PastModelCall:
         call: int | None,
         context: Any,
     ) -> None:
-        self._made, self._asked = past_reply(history, call), AskedExplanation(name)
+        self._made, self._asked = past_reply(history, call, node="model"), AskedExplanation(name)
         found = self._made.found.values
         if name not in (found.get(COMPACT_REQUESTS) or {}):  # a call of the memory leaves an entry
             raise ConfigurationError(

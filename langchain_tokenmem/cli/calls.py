@@ -13,16 +13,22 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.measures import ReferenceCounter, reference_counter, written_calls
-from langchain_tokenmem.cli.replay import lengths_at_calls
 from langchain_tokenmem.cli.stored_sessions import StoredSessions, state_in
 from langchain_tokenmem.core.block_types import blocks_of
 from langchain_tokenmem.core.explained_request import change_between
 from langchain_tokenmem.core.inserted_text import FENCES, LOG_INTRODUCTION, SUMMARY_FENCE
-from langchain_tokenmem.core.messages import block_text, marks_of, reference, role_of, text_of
+from langchain_tokenmem.core.messages import (
+    block_text,
+    lengths_at_calls,
+    marks_of,
+    reference,
+    role_of,
+    text_of,
+)
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError
@@ -315,9 +321,9 @@ def _calls_in_checkpoints(
     answered: set[str | None] = set()
     for values, state in zip(checkpoints, states, strict=True):
         messages = list(values.get("messages") or ())
-        for place, message in enumerate(messages):
-            if place and isinstance(message, AIMessage) and message.id not in answered:
-                answered.add(message.id)
+        for place in lengths_at_calls(messages):
+            if messages[place].id not in answered:
+                answered.add(messages[place].id)
                 # Before the first decision there is no state.
                 used, history = state or new_state(), messages[:place]
                 view = memory.view(history, used, **options)

@@ -85,11 +85,18 @@ def well_formed(text: str) -> str:
 def text_of(message: BaseMessage) -> str:
     """Return the readable text of a message, with media as handles such as `[image]`.
 
-    Reasoning blocks and tool calls have no text here: they are not part of the conversation.
+    Reasoning blocks and tool calls have no text here: they are not part of the conversation. A
+    spoken answer, which has no content, has the text of its transcript.
     """
     if isinstance(message.content, str):
-        return well_formed(message.content)
+        return well_formed(message.content or transcript_of(message))
     return "\n".join(part for part in map(block_text, message.content) if part)
+
+
+def transcript_of(message: BaseMessage) -> str:
+    """Return the words of a spoken answer in OpenAI's form; empty for any other message."""
+    audio = message.additional_kwargs.get("audio")
+    return str(audio.get("transcript") or "") if isinstance(audio, dict) else ""
 
 
 def block_text(block: Any) -> str:
@@ -235,6 +242,15 @@ def is_spoken(message: BaseMessage) -> bool:
 def spoken_messages(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return the messages that have numbers, each with an id."""
     return [*filter(is_spoken, with_ids(messages))]
+
+
+def lengths_at_calls(messages: Sequence[BaseMessage]) -> list[int]:
+    """Return the length of the history at each model call, which is the place of its reply.
+
+    An assistant's message at the beginning is a greeting, and no reply.
+    """
+    first = next((n for n, message in enumerate(messages) if is_spoken(message)), 0)
+    return [n for n, one in enumerate(messages) if n > first and isinstance(one, AIMessage)]
 
 
 def _unused_id(key: str, taken: Container[str | None]) -> str:

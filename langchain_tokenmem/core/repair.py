@@ -26,6 +26,7 @@ from langchain_tokenmem.core.messages import (
     result_ids,
     role_of,
     same_objects,
+    text_of,
     well_formed_message,
 )
 from langchain_tokenmem.core.profiles import LegalityProfile
@@ -186,7 +187,7 @@ class Repair:
 def has_no_content(message: BaseMessage) -> bool:
     """Return whether a message has neither text nor another visible part."""
     if isinstance(message.content, str):
-        return not message.content.strip()
+        return not text_of(message).strip()
     return all(is_blank_block(block) or is_reasoning_block(block) for block in message.content)
 
 

@@ -40,7 +40,7 @@ _ROUNDS = 12
 
 _LEFT_OUT_KWARGS = frozenset(
     {
-        *("tool_calls", "reasoning", "reasoning_content", "reasoning_details"),
+        *("tool_calls", "audio", "reasoning", "reasoning_content", "reasoning_details"),
         # by which OpenAI would look up the items together with the reasoning left out here
         "__openai_function_call_ids__",
     }

@@ -91,6 +91,11 @@ class _FinishedSummary:
         digests = tuple(map(_digest_of_original, named[start:]))
         return cls(entry_ids(before["summary"]), start, size, ids, digests, after)
 
+    def is_in(self, state: MemoryState) -> bool:
+        """Return whether a state has the summary."""
+        made = {*entry_ids(self.state["summary"])} - {*self.entries}
+        return not made.isdisjoint(entry_ids(state["summary"]))
+
     def applied_to(self, messages: Sequence[BaseMessage], now: MemoryState) -> MemoryState | None:
         """Return the state with the summary and later decisions; None if it no longer fits.
 
@@ -251,24 +256,23 @@ class FinishedSummaries:
                 name = _Key(place, finished.entries, finished.size, covered)
                 self._kept[name] = finished, agent
 
-    def take(
-        self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState
-    ) -> MemoryState:
-        """Remove and return the state waiting for a conversation if it fits, else the given one."""
-        taken = self.waiting(key, messages, state)
-        if taken is None:
-            return state
-        with self._lock:
-            self._kept.pop(("waiting", key), None)
-        return taken
-
     def waiting(
         self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState
     ) -> MemoryState | None:
-        """Return the state waiting for a conversation if it fits, without removing it."""
+        """Return the state waiting for a conversation if it fits.
+
+        It waits until it is delivered: a call that is cancelled or fails delivers nothing.
+        """
         with self._lock:
             finished = self._kept.get(("waiting", key))
         return finished.applied_to(messages, state) if finished else None
+
+    def delivered(self, key: Hashable, state: MemoryState) -> None:
+        """Remove the summary waiting for a conversation if its graph now has a state with it."""
+        with self._lock:
+            finished = self._kept.get(("waiting", key))
+            if finished is not None and finished.is_in(state):
+                del self._kept["waiting", key]
 
     def find(
         self, places: Sequence[Hashable], messages: Sequence[BaseMessage], now: MemoryState

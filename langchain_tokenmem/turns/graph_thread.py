@@ -134,7 +134,7 @@ class GraphThread:
         return self
 
     def load(self, request: TurnRequest, previous: Snapshot | None = None) -> Snapshot:
-        """Take a finished summary for this thread, and store new messages for recall.
+        """Apply a finished summary of this thread, and store new messages for recall.
 
         Raises:
             ScopeError: When the thread belongs to another user.
@@ -144,7 +144,8 @@ class GraphThread:
         if self.pins:
             state = with_pins(state, self.pins)
         if self.key is not None and request.steps is not None:
-            state = self.memory.finished_summaries.take(self.key, self.messages, state)
+            waiting = self.memory.finished_summaries.waiting(self.key, self.messages, state)
+            state = waiting or state
         state = after_clearing(self.messages if self.held is None else self.held, state)
         if state["summary"] is None and self.memory.finished_summaries:
             state = self._found_again(request, state) or state
@@ -217,10 +218,15 @@ class GraphThread:
             self._remember(snapshot, state)
         return True
 
-    def keep_summary(self, state: MemoryState) -> None:
-        """Keep a new summary for the thread's next call: this one failed, and with it its update.
+    def delivered(self, state: MemoryState) -> None:
+        """Record that the graph gets a new state: no summary in it is needed again."""
+        self.memory.finished_summaries.delivered(self.key, state)
 
-        So a retry, or a fallback to another model, does not pay for it again.
+    def keep_summary(self, state: MemoryState) -> None:
+        """Keep a new summary for the thread's next call, because the graph does not get this state.
+
+        So neither a retry, nor a fallback to another model, nor the call after one that was
+        cancelled pays for it again.
         """
         if self.key is not None:
             summaries = self.memory.finished_summaries

@@ -15,6 +15,7 @@ from langchain_tokenmem import (
     MemoryMessagesState,
     Notebook,
     Recall,
+    TokenMemory,
     TokenMemoryMiddleware,
     TranscriptStore,
     memory_input,
@@ -24,7 +25,7 @@ from langchain_tokenmem import (
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes import SqlStore
 from langchain_tokenmem.tools import read_message_tool
-from tests.adapters.integrations import agent_of, answers, call, thread
+from tests.adapters.integrations import agent_of, answers, call, thread, tool_turns
 from tests.fakes import memory_of, replacing
 from tests.notes.conftest import notebook_on
 
@@ -188,6 +189,14 @@ def test_the_middleware_gives_the_tools_that_are_named():
     assert names(False) == set()
     with pytest.raises(ConfigurationError, match="agent_tools"):
         names({"fly"})
+
+
+def test_a_call_that_the_summary_names_is_read_with_its_arguments_and_result():
+    said = tool_turns(4)
+    log = TokenMemory(8_000).compact(said, force=True)["summary"]["entries"][0]["text"]
+    named = next(line for line in log.splitlines() if "f 0 → " in line)[1:7]
+    read = read_message_tool().invoke({"id": named, "state": {"messages": said}, "limit": 20_000})
+    assert read.endswith(f'\nf({{"n": 0}})\n→ {said[2].content}')
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import ModelRequest, dynamic_prompt
+from langchain.agents.middleware import ModelCallLimitMiddleware, ModelRequest, dynamic_prompt
 from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
@@ -150,6 +150,21 @@ def test_a_tool_explains_the_thread_that_it_names_and_not_its_own():
     agent.invoke({"messages": "Where is it?"}, config)
     inside = RunnableLambda(lambda _: middleware.explain(agent, config))
     assert inside.invoke(0, {"configurable": {"thread_id": "support"}}).session == "t1"
+
+
+def test_neither_a_greeting_nor_an_answer_of_other_middleware_is_a_call_of_the_model():
+    model, middleware = Talker(), TokenMemoryMiddleware(TokenMemory(8_000))
+    limit: Any = ModelCallLimitMiddleware(thread_limit=1, exit_behavior="end")
+    agent = create_agent(model, middleware=[limit, middleware], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t1"}}
+    for said in ([("ai", "How can I help?"), ("human", "Where is it?")], [("human", "And now?")]):
+        agent.invoke({"messages": said}, config)
+    (request,) = model.requests
+    for number in (None, 1):
+        told = middleware.explain(agent, config, call=number)
+        assert (told.call, as_dicts(told.messages)) == (1, as_dicts(request))
+    with pytest.raises(ConfigurationError, match="Reply 2 of the thread was not written by the"):
+        middleware.explain(agent, config, call=2)
 
 
 def test_a_call_without_a_checkpoint_behind_it_is_an_error():

@@ -18,6 +18,7 @@ from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.core.provider_format import BRIDGE_TEXT
 from langchain_tokenmem.core.repair import INTERRUPTED
 from langchain_tokenmem.types import LegalityProfile, RequestRules, View
+from tests.adapters.integrations import turns
 from tests.providers import CHECKS, RefusedError, check_results
 
 GO = HumanMessage("Go.", id="h")
@@ -223,6 +224,17 @@ def test_a_reasoning_item_goes_with_the_item_behind_it_or_not_at_all():
     CHECKS["openai"](sent)
     cut = AIMessage([text("No."), item], id="a3")
     assert shown([GO, cut, NEXT], "openai")[1].content == [text("No.")]
+
+
+def test_a_spoken_answer_stays_for_openai_and_is_its_transcript_elsewhere():
+    audio = {"id": "audio_1", "data": "AAAA", "transcript": "Parcel 4711 is in Lund."}
+    spoken = AIMessage("", additional_kwargs={"audio": audio}, id="a")
+    spoken.response_metadata["model_provider"] = "openai"
+    assert shown([GO, spoken, NEXT], "openai")[1] is spoken
+    for name in ("anthropic", "strict"):
+        assert shown([GO, spoken, NEXT], name)[1].content == "Parcel 4711 is in Lund."
+    log = TokenMemory(8_000).compact([GO, spoken, NEXT, *turns(40)], force=True)["summary"]
+    assert "Assistant: Parcel 4711 is in Lund." in log["entries"][0]["text"]
 
 
 def test_ids_of_items_on_the_providers_server_are_stripped_when_asked():

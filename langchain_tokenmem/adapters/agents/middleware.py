@@ -271,7 +271,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         result = await take(call.thread, call.turn)
         try:
             response = await self._sent(call, result, handler)
-        except Exception as error:
+        except BaseException as error:  # a caller who cancels the call, too
             tighter = call.tighter(result) if is_overflow(error) else None
             if tighter is None:
                 call.failed(result)
@@ -281,7 +281,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
                     shorter = await take(tighter.thread, tighter.turn)
                     result = replace(shorter, changed=result.changed or shorter.changed)
                     response = await self._sent(call, result, handler)
-            except Exception:
+            except BaseException:
                 call.failed(result)
                 raise
         thread, memory = call.thread, call.thread.memory
@@ -398,6 +398,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self, call: ModelCall, result: TurnResult, response: ModelResponse[Any]
     ) -> ExtendedModelResponse[Any]:
         """Return the model's response, together with what the memory decided."""
+        call.thread.delivered(result.state)
         update: dict[str, Any] = {}
         if result.changed:
             update["token_memory"] = {self._name: result.state}

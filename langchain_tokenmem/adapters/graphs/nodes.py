@@ -201,6 +201,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if removed:
             pruned = add_to_ranges(result.state["pruned"], [row.seq for row in removed])
             result = replace(result, state={**result.state, "pruned": pruned}, changed=True)
+        thread.delivered(result.state)
         update = StateUpdate(self.keys.view)
         if result.changed:
             update[self.keys.state] = result.state
@@ -249,9 +250,9 @@ class MemoryNode(TurnNode):
         name: Name of the memory; its state keys are derived from it.
         model: The chat model that is called. Without it the memory's own settings apply, and a
             `TokenMemory()` does not know the window.
-        system: System text that the model node sends, if it is not in the messages.
+        system: System text that the view begins with; the model node must not add it again.
         tools: Tool schemas that the model node sends.
-        overhead_tokens: Other tokens of the request.
+        overhead_tokens: Other tokens of the request, such as those of an agent's `prompt=`.
         input_messages_key: State key of the messages.
         output_messages_key: State key of the view; default: derived from the name.
         state_key: State key of the memory's state; default: the name.

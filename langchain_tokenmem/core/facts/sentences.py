@@ -12,6 +12,8 @@ from itertools import pairwise
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.messages import transcript_of
+
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 
 _TABLES: dict[str, dict[str, list[str]]] = tomllib.loads(
@@ -89,7 +91,9 @@ def message_text(message: BaseMessage) -> str:
     content = message.content
     if isinstance(content, list):
         content = "\n".join(filter(None, map(_block_text, content)))
-    return _THOUGHT.sub("", content) if message.type == "ai" else content
+    if message.type != "ai":
+        return content
+    return _THOUGHT.sub("", content or transcript_of(message))
 
 
 def _block_text(block: object) -> str:

@@ -1,6 +1,7 @@
 """The middleware of `create_agent`: refusals of the model, sub-agents, interrupts, neighbours."""
 
 import asyncio
+from itertools import count
 from typing import Any
 
 import pytest
@@ -21,7 +22,17 @@ from pydantic import create_model
 
 from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TokenMemorySaver
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from tests.adapters.integrations import agent_of, call, look, rounds, state_of, thread, turns
+from tests.adapters.integrations import (
+    agent_of,
+    call,
+    contents,
+    look,
+    rounds,
+    state_of,
+    texts,
+    thread,
+    turns,
+)
 from tests.fakes import entries_of, log_text, memory_of, newest_entry
 from tests.providers import StrictModel, problems
 from tests.summarize.models import Scripted
@@ -163,6 +174,38 @@ def test_a_summary_made_for_an_attempt_that_failed_is_not_made_again(caplog):
             agent.invoke({"messages": f"Question {number}? " + "why " * 60}, thread())
         made.append(len(memory.summarizer.requests))
     assert made[0] == made[1] > 1
+    assert "was not kept" not in caplog.text
+
+
+@pytest.mark.parametrize("background", [True, False])
+async def test_a_summary_of_a_call_that_is_cancelled_is_not_made_again(background, caplog):
+    made, stopped, numbers = [], [], count()
+
+    def summarize(messages):
+        made.append(texts(messages))
+        return f"- Summary {len(made)}."
+
+    @wrap_model_call
+    async def stop(request, handler):
+        if len(stopped) < len(made) and f"Summary {len(made)}." in contents(request.messages):
+            stopped.append(turn.cancel())  # the user has pressed "Stop"
+            await asyncio.sleep(1)
+        return await handler(request)
+
+    memory = TokenMemory(1_000, summarizer=summarize, background=background)
+    agent = create_agent(
+        Scripted(answer="Yes."),
+        middleware=[TokenMemoryMiddleware(memory), stop],
+        checkpointer=InMemorySaver(),
+    )
+    while len(made) < 3:
+        question = f"Question {next(numbers)}? " + "why " * 60
+        turn = asyncio.create_task(agent.ainvoke({"messages": question}, thread()))
+        await asyncio.wait([turn])
+        memory.close()
+    questions = [text for batch in made for text in batch if text.startswith("Question")]
+    assert len({*questions}) == len(questions)
+    assert stopped
     assert "was not kept" not in caplog.text
 
 
