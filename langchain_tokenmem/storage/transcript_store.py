@@ -25,7 +25,6 @@ from langchain_tokenmem.storage.importing import (
 from langchain_tokenmem.storage.lifecycle import (
     ExpiryPolicy,
     ExpiryReport,
-    claim_run,
     erase,
     expire_inactive,
 )
@@ -380,16 +379,8 @@ class TranscriptStore(SessionStore):
             ('old',)
         """
         policy = self.policy if inactive_for is None else ExpiryPolicy(inactive_for=inactive_for)
-        moment = (now or datetime.now(UTC)).astimezone(UTC)
-        since = policy.since(moment)
-        if not dry_run:
-            with self.database.writing("Expiring sessions") as connection:
-                claim_run(connection, moment, None)
-        return expire_inactive(
-            *(self.database, self.index, since),
-            dry_run=dry_run,
-            progress=progress or (lambda _: None),
-        )
+        since = policy.since((now or datetime.now(UTC)).astimezone(UTC))
+        return expire_inactive(self.database, self.index, since, dry_run=dry_run, progress=progress)
 
     aexpire = in_thread(expire)
 
