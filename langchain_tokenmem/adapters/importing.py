@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast, get_args
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.load.load import Reviver
 from langchain_core.messages import (
     AIMessage,
     AnyMessage,
@@ -49,6 +48,11 @@ _TOO_LONG = (
     f"{MOST_BYTES >> 20:,} MB; write one message per line."
 )
 _GZIP_MAGIC = b"\x1f\x8b"
+_CLASSES = {
+    get_args(tagged)[0].__name__: get_args(tagged)[0]
+    for tagged in get_args(get_args(AnyMessage)[0])
+}
+"""Every class of messages in a transcript, by its name in LangChain's own serialization."""
 _NO_OBJECT = "The recorded arguments are not a JSON object."
 
 
@@ -77,22 +81,18 @@ class FileSession:
         return store.import_session(self.lines, session_id, **options)
 
 
-@dataclass(frozen=True)
-class _Value:
-    """A JSON value of a file, and its place."""
+class _Part(NamedTuple):
+    """A part of a file.
+
+    Attributes:
+        where: Its place.
+        value: A message, a line of an export, or the fields of a session.
+        begins: Whether a session begins here.
+    """
 
     where: str
     value: Any
-
-    @property
-    def is_head(self) -> bool:
-        return isinstance(self.value, dict) and FORMAT in self.value
-
-    @property
-    def is_conversation(self) -> bool:
-        return isinstance(self.value, list) or (
-            isinstance(self.value, dict) and "messages" in self.value
-        )
+    begins: bool = False
 
 
 _SQLITE_MAGIC = b"SQLite format 3\x00"
@@ -120,20 +120,57 @@ def sessions_in_file(path: Path) -> Iterator[FileSession]:
         OSError: When it cannot be read.
     """
     with _opened(path) as file:
+        parts = chain.from_iterable(_parts(where, value) for where, value in _values(path, file))
         number = 0
 
-        def session_number(one: _Value) -> int:
+        def session_number(one: _Part) -> int:
             nonlocal number
-            number += one.is_head or one.is_conversation
+            number += one.begins
             return number
 
-        for _, group in groupby(_values(path, file), session_number):
+        for _, group in groupby(parts, session_number):
             yield _session_of(group)
 
 
-def _session_of(values: Iterator[_Value]) -> FileSession:
-    first = next(values)
-    return _export(first, values) if first.is_head else _session(first, values)
+def _parts(where: str, value: Any) -> Iterator[_Part]:
+    """Yield the sessions in a value, each before its messages or lines."""
+    if isinstance(value, list) and value and all(map(_is_conversation, value)):
+        for number, one in enumerate(value, 1):
+            yield from _parts(f"{where}, session {number}", one)
+        return
+    if not _is_conversation(value) and not (isinstance(value, dict) and FORMAT in value):
+        yield _Part(where, value)
+        return
+    fields = {"messages": value} if isinstance(value, list) else value
+    inside = fields.get("messages", [])
+    if not isinstance(inside, list):
+        raise HistoryImportError("Its messages are not a list.", where)
+    before = [one for one in _system_in(fields) if one not in inside[:1]]
+    yield _Part(where, {key: one for key, one in fields.items() if key != "messages"}, begins=True)
+    for number, one in enumerate([*before, *inside], 1 - len(before)):
+        yield _Part(f"{where}, message {number}", one)
+
+
+def _is_conversation(value: Any) -> bool:
+    return isinstance(value, list) or (isinstance(value, dict) and "messages" in value)
+
+
+def _session_of(parts: Iterator[_Part]) -> FileSession:
+    first = next(parts)
+    if not first.begins:
+        return FileSession(None, messages=_messages(chain([first], parts)))
+    fields = first.value
+    if FORMAT in fields:
+        lines = ((one.where, json.dumps(one.value)) for one in chain([first], parts))
+        name = fields.get("session_id")
+        return FileSession(name if isinstance(name, str) else None, lines=lines)
+    name, tools = fields.get("session_id") or fields.get("id"), fields.get("tools")
+    given = tools if isinstance(tools, list) else ()
+    return FileSession(
+        str(name) if name else None,
+        messages=_messages(parts),
+        tools=tuple(one for one in given if isinstance(one, dict)),
+    )
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -142,21 +179,20 @@ def _opened(path: Path) -> IO[bytes]:
     return cast("IO[bytes]", gzip.open(path, "rb") if is_packed else path.open("rb"))
 
 
-def _values(path: Path, file: IO[bytes]) -> Iterator[_Value]:
-    """Yield the values of a file: one for each line, or the one value that it is."""
+def _values(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
+    """Yield the values of a file, each with its place: one a line, or the one that it is."""
     lines = _lines(path, file)
     begin = next(lines, None)
     if begin is None:
         raise HistoryImportError("The file is empty.", str(path))
+    where, line = begin
     try:
-        first = json.loads(begin[1])
-    except (ValueError, RecursionError):
-        text = _joined(path, chain([begin], lines))
-        yield from _split(_Value(str(path), parsed_json(text, str(path))))
-        return
-    yield from _split(_Value(begin[0], first))
+        first = json.loads(line)
+    except (ValueError, RecursionError):  # one value over all lines
+        where, first = str(path), parsed_json(_joined(path, chain([begin], lines)), str(path))
+    yield where, first
     for where, line in lines:
-        yield from _split(_Value(where, parsed_json(line, where)))
+        yield where, parsed_json(line, where)
 
 
 def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, str]]:
@@ -190,51 +226,6 @@ def _joined(path: Path, lines: Iterable[tuple[str, str]]) -> str:
     return "".join(found)
 
 
-def _split(one: _Value) -> Iterator[_Value]:
-    """Yield each conversation of a list of several, and every other value itself."""
-    values = one.value if isinstance(one.value, list) else []
-    inside = [_Value(f"{one.where}, session {n}", value) for n, value in enumerate(values, 1)]
-    if inside and all(each.is_conversation for each in inside):
-        yield from inside
-    else:
-        yield one
-
-
-def _export(head: _Value, rest: Iterator[_Value]) -> FileSession:
-    fields = dict(head.value)
-    inside = fields.pop("messages", ())
-    within = (
-        _Value(f"{head.where}, message {number}", one) for number, one in enumerate(inside, 1)
-    )
-    lines = ((one.where, json.dumps(one.value)) for one in chain(within, rest))
-    name = fields.get("session_id")
-    return FileSession(
-        name if isinstance(name, str) else None,
-        lines=chain([(head.where, json.dumps(fields))], lines),
-    )
-
-
-def _session(first: _Value, rest: Iterator[_Value]) -> FileSession:
-    if not first.is_conversation:
-        return FileSession(None, messages=_messages(chain([first], rest)))
-    fields = first.value if isinstance(first.value, dict) else {"messages": first.value}
-    if not isinstance(fields["messages"], list):
-        raise HistoryImportError("Its messages are not a list.", first.where)
-    before = [one for one in _system_in(fields) if one not in fields["messages"][:1]]
-    inside = (
-        _Value(f"{first.where}, message {number}", one)
-        for number, one in enumerate([*before, *fields["messages"]], 1 - len(before))
-    )
-    name, tools = fields.get("session_id") or fields.get("id"), fields.get("tools")
-    return FileSession(
-        str(name) if name else None,
-        messages=_messages(chain(inside, rest)),
-        tools=tuple(one for one in tools if isinstance(one, dict))
-        if isinstance(tools, list)
-        else (),
-    )
-
-
 def _system_in(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the system message of a request to Anthropic, which has it beside the messages."""
     system = fields.get("system")
@@ -246,8 +237,8 @@ def _system_in(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"role": "system", "content": system}]
 
 
-def _messages(values: Iterable[_Value]) -> Iterator[SourceMessage]:
-    for position, one in enumerate(values):
+def _messages(parts: Iterable[_Part]) -> Iterator[SourceMessage]:
+    for position, one in enumerate(parts):
         yield SourceMessage(message_of(one.value, one.where), str(position), one.where)
 
 
@@ -265,7 +256,7 @@ def message_of(value: Any, where: str) -> BaseMessage:
         if not isinstance(value, dict):
             raise TypeError("It is not a JSON object.")  # noqa: TRY301
         if "lc" in value:
-            made = _reviver()(value)
+            made: BaseMessage = _CLASSES[value["id"][-1]](**value["kwargs"])
         elif "data" in value and "type" in value:
             (made,) = messages_from_dict([value])
         else:
@@ -276,8 +267,6 @@ def message_of(value: Any, where: str) -> BaseMessage:
             f"docs/importing.md lists the forms.",
             where,
         ) from error
-    if not isinstance(made, BaseMessage):
-        raise HistoryImportError(f"It is not a message, but {type(made).__name__}.", where)
     return made
 
 
@@ -292,53 +281,38 @@ def _from_dump(value: dict[str, Any]) -> BaseMessage | None:
 
 
 def _from_openai(value: dict[str, Any]) -> BaseMessage:
-    try:
+    if not value.get("tool_calls"):
         (made,) = as_messages([value])
-    except ConfigurationError:
-        if not value.get("tool_calls"):
-            raise
-        # Arguments that are not a JSON object make an invalid call; content may be left out.
-        calls = [_call(call) for call in value["tool_calls"]]
-        rest = {key: field for key, field in value.items() if key != "tool_calls"}
-        (without,) = as_messages([{"content": None, **rest}])
-        made = AIMessage(
-            **{
-                **dict(without),
-                "tool_calls": [call for call in calls if call["type"] == "tool_call"],
-                "invalid_tool_calls": [call for call in calls if call["type"] != "tool_call"],
-            }
-        )
-    return made
+        return made
+    # Arguments that are not a JSON object make an invalid call; content may be left out.
+    calls = [_call(call) for call in value["tool_calls"]]
+    valid = [call for call in calls if call.get("type") != "invalid_tool_call"]
+    (made,) = as_messages([{"content": None, **value, "tool_calls": valid}])
+    invalid = [call for call in calls if call not in valid]
+    return AIMessage(**{**dict(made), "invalid_tool_calls": invalid}) if invalid else made
 
 
-def _call(recorded: dict[str, Any]) -> ToolCall | InvalidToolCall:
-    """Return a tool call in OpenAI's format; an invalid one if its arguments are not an object."""
+def _call(recorded: dict[str, Any]) -> dict[str, Any] | ToolCall | InvalidToolCall:
+    """Return a tool call in LangChain's form; an invalid one if its arguments are not an object."""
+    if "function" not in recorded:
+        return recorded
     function = recorded["function"]
-    name, args, call_id = function.get("name") or "", function.get("arguments"), recorded.get("id")
+    name, args, call_id = function.get("name"), function.get("arguments"), recorded.get("id")
     try:
-        parsed = json.loads(args) if isinstance(args, str) and args.strip() else args or {}
+        is_text = isinstance(args, str) and args.strip()
+        parsed = json.loads(args, strict=False) if is_text else args or {}
     except (ValueError, RecursionError):
         parsed = None
-    if name and isinstance(parsed, dict):
+    if isinstance(name, str) and isinstance(parsed, dict):
         return tool_call(name=name, args=parsed, id=call_id)
     text = args if isinstance(args, str) else json.dumps(args)
-    return invalid_tool_call(name=name, args=text, id=call_id, error=_NO_OBJECT)
+    return invalid_tool_call(name=name or "", args=text, id=call_id, error=_NO_OBJECT)
 
 
 @cache
 def _any_message() -> TypeAdapter[Any]:
     """Return what validates a message of any type."""
     return TypeAdapter(AnyMessage)
-
-
-@cache
-def _reviver() -> Reviver:
-    """Return what loads messages of LangChain's own serialization, and nothing else.
-
-    LangChain's own list, "messages", lacks `ChatMessage` and has `RemoveMessage`.
-    """
-    classes = [get_args(tagged)[0] for tagged in get_args(get_args(AnyMessage)[0])]
-    return Reviver(allowed_objects=classes, secrets_from_env=False)
 
 
 MESSAGE_STORE = "message_store"

@@ -398,50 +398,35 @@ def _writing(where: str) -> Iterator[None]:
 
 @contextmanager
 def langgraph_saver(
-    address: Any, serde: SerializerProtocol
+    address: Any, serde: SerializerProtocol, *, is_new: bool = False
 ) -> Iterator[BaseCheckpointSaver[Any] | None]:
-    """Open LangGraph's own saver on a database to read it; None if the database has no such tables.
+    """Open LangGraph's own saver on a database: a `SqliteSaver` on a file, else a `PostgresSaver`.
+
+    Yields None if the database is to be read and has no such tables.
 
     Args:
         address: The database, as SQLAlchemy's URL.
-        serde: Reads the values; a strict one, because the database may contain anything.
-
-    Raises:
-        ConfigurationError: When the saver's package is not installed.
-        StoreError: When the database cannot be opened.
-    """
-    with history_engine(address) as engine:
-        tables = tables_in(engine)
-    if not {"checkpoints", "writes"} <= tables and not {"checkpoint_writes"} <= tables:
-        yield None
-        return
-    with _reading("The database"):
-        opened, saver_type = _connected(address)
-    with closing(opened):
-        yield saver_type(opened, serde=serde)
-
-
-@contextmanager
-def new_langgraph_saver(
-    address: Any, serde: SerializerProtocol
-) -> Iterator[BaseCheckpointSaver[Any]]:
-    """Open LangGraph's own saver on a database to write to it; missing tables are created.
-
-    Args:
-        address: The database, as SQLAlchemy's URL: a file gets a `SqliteSaver`, PostgreSQL a
-            `PostgresSaver`.
-        serde: Writes the values, and reads them back.
+        serde: Reads and writes the values; a strict one, because a database may contain anything.
+        is_new: Whether to create what is missing.
 
     Raises:
         ConfigurationError: When the saver's package is not installed.
         StoreError: When the database cannot be opened, or the tables cannot be created.
     """
-    with _writing("The database"):
+    if not is_new:
+        with history_engine(address) as engine:
+            tables = tables_in(engine)
+        if not {"checkpoints", "writes"} <= tables and not {"checkpoint_writes"} <= tables:
+            yield None
+            return
+    touching = _writing if is_new else _reading
+    with touching("The database"):
         opened, saver_type = _connected(address)
     with closing(opened):
         saver = saver_type(opened, serde=serde)
-        with _writing("The database"):
-            saver.setup()
+        if is_new:
+            with _writing("The database"):
+                saver.setup()
         yield saver
 
 

@@ -127,20 +127,7 @@ def _is_from_others(before: StateSnapshot, after: StateSnapshot, node: str | Non
 
 
 ASKED = "token_memory_explained"
-"""Key in the state under which the model node is asked for an explanation instead of a call."""
-
-
-@dataclass
-class AskedExplanation:
-    """A request to a memory to explain a call instead of making it, and its answer.
-
-    Attributes:
-        memory: Name of the memory that is asked.
-        found: Its explanation; None until the memory was reached.
-    """
-
-    memory: str
-    found: Explanation | None = None
+"""Key in the state of a `PastModelCall`: the model node is asked to explain it, not to call."""
 
 
 class _NoModel(BaseCallbackHandler):
@@ -167,7 +154,7 @@ class PastModelCall:
         agent: The agent.
         config: The config of the thread.
         history: Its checkpoints, the newest first.
-        name: Name of the memory.
+        name: Name of the memory that is asked.
         call: Number of the reply in the thread, from 1; None for the newest.
         context: The run's context, for middleware that reads it.
 
@@ -175,6 +162,8 @@ class PastModelCall:
         node: The node to run.
         values: The state that it is run with.
         config: The config of that call.
+        name: The same.
+        found: The explanation of the memory; None until it was reached.
 
     Raises:
         ConfigurationError: When the thread has no such reply, or no checkpoint right after it, or
@@ -191,7 +180,8 @@ class PastModelCall:
         call: int | None,
         context: Any,
     ) -> None:
-        self._made, self._asked = past_reply(history, call, node="model"), AskedExplanation(name)
+        self.name, self._made = name, past_reply(history, call, node="model")
+        self.found: Explanation | None = None
         found = self._made.found.values
         if name not in (found.get(COMPACT_REQUESTS) or {}):  # a call of the memory leaves an entry
             raise ConfigurationError(
@@ -205,7 +195,7 @@ class PastModelCall:
             "__pregel_checkpointer": agent.checkpointer,
         }
         self.node: Any = agent.nodes["model"].bound
-        self.values = {**found, "messages": self._made.messages, ASKED: self._asked}
+        self.values = {**found, "messages": self._made.messages, ASKED: self}
         # Of a whole configuration, merge_configs takes the thread of a run around this one.
         handlers: RunnableConfig = {"callbacks": [_NoModel(self._not_reached())]}
         given: RunnableConfig = {"callbacks": config.get("callbacks")}
@@ -222,18 +212,17 @@ class PastModelCall:
         Raises:
             ConfigurationError: When the agent does not have the memory.
         """
-        name, found = self._asked.memory, self._asked.found
-        if found is None:
+        if self.found is None:
             raise self._not_reached()
         older = next(iter(self._made.older), None)
-        before = (older.values.get("token_memory") or {}).get(name) if older else None
-        after = (self.values.get("token_memory") or {}).get(name)
-        change = (after and change_between(before, after)) or found.change
+        before = (older.values.get("token_memory") or {}).get(self.name) if older else None
+        after = (self.values.get("token_memory") or {}).get(self.name)
+        change = (after and change_between(before, after)) or self.found.change
         thread = str(self.config["configurable"].get("thread_id", ""))
-        return replace(found, session=thread, call=self._made.number, change=change)
+        return replace(self.found, session=thread, call=self._made.number, change=change)
 
     def _not_reached(self) -> ConfigurationError:
         return ConfigurationError(
-            f"The agent has no memory named {self._asked.memory!r}, or middleware before it "
+            f"The agent has no memory named {self.name!r}, or middleware before it "
             f"answers or calls a model; put the memory first in the list."
         )

@@ -29,7 +29,6 @@ from langchain_tokenmem.adapters.importing import (
 from langchain_tokenmem.adapters.migration import (
     langgraph_saver,
     migrate_checkpoints,
-    new_langgraph_saver,
 )
 from langchain_tokenmem.cli.measures import ReferenceCounter, reference_counter, text_of
 from langchain_tokenmem.cli.terminal import many, on_one_line
@@ -356,7 +355,7 @@ def target_saver(
     """Open the saver to copy into; its file and its tables are created if they do not exist."""
     if tables == "tokenmem":
         return our_saver(url, allow=allow, is_new=True)
-    return new_langgraph_saver(address_of(url), StateSerializer(_types(allow)))
+    return langgraph_saver(address_of(url), StateSerializer(_types(allow)), is_new=True)
 
 
 @contextmanager

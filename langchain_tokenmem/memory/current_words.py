@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from operator import attrgetter
 from typing import Any, NamedTuple
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.covered import (
@@ -61,19 +61,15 @@ _MOST_CONVERSATIONS = 16
 
 
 class _Compared(NamedTuple):
-    """A summary with the messages with which it was compared.
+    """A summary that is current.
 
     Attributes:
         summary: The summary.
-        messages: Its messages.
-        answers: Those of them that the model wrote.
-        said: Copies of their words.
+        words: Copies of the words of its messages.
         hides: Whether missing messages were looked for.
     """
 
     summary: RunningSummary
-    messages: Sequence[BaseMessage]
-    answers: Sequence[AIMessage]
     words: list[Any]
     hides: bool
 
@@ -119,43 +115,25 @@ class CheckedMessages:
         known = self._current
         if known is None or known.summary != summary or (hides and not known.hides):
             return False
-        answers = known.answers
-        if not same_objects(known.messages, covered):
-            if not _are_alike(known.messages, covered):
-                return False
-            answers = _answers(covered)
         try:
-            return known.words == _words(covered, answers)
+            return known.words == _words(covered)
         except (ValueError, RecursionError):  # content that cannot be compared
             return False
 
     def note(self, summary: RunningSummary, covered: Sequence[BaseMessage], *, hides: bool) -> None:
         """Remember that a summary is current."""
-        answers = _answers(covered)
-        try:
-            words = _copied(_words(covered, answers))
-        except RecursionError:  # content that refers to itself is compared at each call
-            self._current = None
-            return
-        self._current = _Compared(summary, covered, answers, words, hides)
+        self._current = None
+        # What was cleared for a request, or refers to itself, is compared at each call.
+        if not any(map(is_cleared, covered)):
+            with suppress(RecursionError):
+                self._current = _Compared(summary, _copied(_words(covered)), hides)
 
 
-_kind_and_id = attrgetter("__class__", "id")
-
-
-def _are_alike(some: Sequence[BaseMessage], others: Sequence[BaseMessage]) -> bool:
-    """Return whether messages are the same, apart from their words, and none was cleared."""
-    is_same = [*map(_kind_and_id, some)] == [*map(_kind_and_id, others)]
-    return is_same and not any(map(is_cleared, (*some, *others)))
-
-
-def _answers(messages: Sequence[BaseMessage]) -> list[AIMessage]:
-    return [message for message in messages if isinstance(message, AIMessage)]
-
-
-def _words(messages: Sequence[BaseMessage], answers: Sequence[AIMessage]) -> list[Any]:
-    """Return the parts of messages that can be modified in place."""
-    return [*map(attrgetter("content"), messages), *map(attrgetter("tool_calls"), answers)]
+def _words(messages: Sequence[BaseMessage]) -> list[Any]:
+    """Return what identifies messages, and the parts of them that can be modified in place."""
+    fields = [*map(vars, messages)]
+    parts = ([one.get(name) for one in fields] for name in ("id", "content", "tool_calls"))
+    return [[*map(type, messages)], *parts]
 
 
 def _copied(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -149,8 +150,6 @@ class ErasableMemory:
             dry_run=dry_run,
         )
         self.finished_summaries.clear()
-        count = receipt.counts.get("notes", 0)
-        damaged = named = 0
         sessions: Sequence[str] = ()
         if others and not everywhere:
             sessions = _sessions_with_notes(transcripts, session_id, user_id)
@@ -160,18 +159,11 @@ class ErasableMemory:
 
             redactor = Redactor(what, replacement)
             found = redact_notes(other, redactor, user_id, session_id, sessions, dry_run=dry_run)
-            count += found.notes
-            named += found.keys
-            damaged += found.damaged_files
-        counts = {**receipt.counts, "notes": count} if count else receipt.counts
-        unreached = list(receipt.unreached)
-        if named:
-            unreached.append(f"{named:,} keys of notes that hold the words")
-        if damaged:
-            unreached.append(
-                f"damaged files of notes that hold the words ({damaged:,}): repair or delete them"
+            counts = Counter(receipt.counts) + Counter(found.counts)
+            receipt = replace(
+                receipt, counts=dict(counts), unreached=receipt.unreached + found.unreached
             )
-        return replace(receipt, counts=counts, unreached=tuple(unreached))
+        return receipt
 
     aredact = in_thread(redact)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from langgraph.store.base import (
     BaseStore,
@@ -16,6 +16,7 @@ from langgraph.store.base import (
 
 from langchain_tokenmem.core.stored_items import Namespace
 from langchain_tokenmem.core.thread_names import (
+    NO_USER,
     NOTES,
     namespace_label,
     notes_of_session,
@@ -25,6 +26,7 @@ from langchain_tokenmem.core.thread_names import (
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.notes.item_store import ItemStore
 from langchain_tokenmem.notes.scoped_notes import check_scope, items_in
+from langchain_tokenmem.storage.redaction import RemovalReceipt
 from langchain_tokenmem.storage.redactor import Redactor
 
 _PAGE = 100
@@ -54,29 +56,12 @@ def erase_notes(
     check_scope(user_id, session_id)
     if user_id is None and session_id is None:
         raise ScopeError("Name the session_id or the user_id whose notes are to be erased.")
-    path = _path(user_id, session_id)
-    is_whole = isinstance(store, ItemStore) and _ANY not in path
-    namespaces = [path] if is_whole else _namespaces(store, path)
-    if sessions:
-        namespaces += _namespaces_of(store, sessions, None if session_id is None else path)
-    namespaces = [*dict.fromkeys(namespaces)]
-    if isinstance(store, ItemStore):
-        return sum(store.erase(namespace)["items"] for namespace in namespaces)
-    return sum(_emptied(store, namespace) for namespace in namespaces)
-
-
-class RedactedNotes(NamedTuple):
-    """What a redaction found in a store of notes.
-
-    Attributes:
-        notes: How many notes contained the words.
-        keys: How many keys of notes contain them, and stay.
-        damaged_files: How many damaged files contain them, and stay.
-    """
-
-    notes: int
-    keys: int
-    damaged_files: int
+    path, namespaces = _scope(store, user_id, session_id, sessions)
+    if not isinstance(store, ItemStore):
+        return sum(_emptied(store, namespace) for namespace in namespaces)
+    if _ANY not in path:  # at once, with the damaged files of the same owner
+        namespaces = [path, *(one for one in namespaces if not _begins(one, path))]
+    return sum(store.erase(namespace)["items"] for namespace in namespaces)
 
 
 def redact_notes(
@@ -87,7 +72,7 @@ def redact_notes(
     sessions: Collection[str] = (),
     *,
     dry_run: bool = False,
-) -> RedactedNotes:
+) -> RemovalReceipt:
     """Remove words from the notes of a user or a session, or from all notes.
 
     Args:
@@ -101,45 +86,41 @@ def redact_notes(
     Raises:
         StoreError: When the store still contains the words afterwards.
     """
-    whole = user_id is None and session_id is None
-    path = NOTES if whole else _path(user_id, session_id)
-    namespaces = _namespaces(store, path)
-    if sessions and not whole:
-        namespaces += _namespaces_of(store, sessions, None if session_id is None else path)
+    path, namespaces = _scope(store, user_id, session_id, sessions)
     count = named = 0
-    for namespace in dict.fromkeys(namespaces):
+    for namespace in namespaces:
         for item in _items(store, namespace):
-            before = redactor.found
             named += redactor.holds_name(item.value, item.key, *item.namespace)
             value = redactor.item(item.value)
-            if redactor.found == before:
+            if value is item.value:
                 continue
             count += 1
             if dry_run:
                 continue
             store.batch([PutOp(namespace, item.key, value)])
             (kept,) = store.batch([GetOp(namespace, item.key)])
-            seen = redactor.found
-            if isinstance(kept, Item) and redactor.item(kept.value) and redactor.found > seen:
+            if isinstance(kept, Item) and redactor.item(kept.value) is not kept.value:
                 raise StoreError(
                     f"The store still has the words in note {item.key!r} of {namespace} after it "
                     f"was stored without them. Redact again, or check the store itself."
                 )
-    if not isinstance(store, ItemStore):
-        return RedactedNotes(count, named, 0)
-    if not dry_run:
-        store.flush()
-    owner = path if _ANY not in path else ()
-    damaged = sum(map(redactor.holds, store.damaged_texts(owner)))
-    return RedactedNotes(count, named, damaged)
+    unreached = [f"{named:,} keys of notes that hold the words"] if named else []
+    if isinstance(store, ItemStore):
+        if not dry_run:
+            store.flush()
+        owner = path if _ANY not in path else ()
+        if damaged := sum(map(redactor.holds, store.damaged_texts(owner))):
+            what = f"damaged files of notes that hold the words ({damaged:,})"
+            unreached.append(f"{what}: repair or delete them")
+    return RemovalReceipt({"notes": count}, unreached=tuple(unreached), is_dry_run=dry_run)
 
 
 def _emptied(store: BaseStore, namespace: Namespace) -> int:
     """Delete the items of a namespace; return how many there were."""
-    keys = _keys(store, namespace)
+    keys = list({item.key for item in _items(store, namespace)})
     for start in range(0, len(keys), _PAGE):
         store.batch([PutOp(namespace, key, None) for key in keys[start:][:_PAGE]])
-    if left := _keys(store, namespace):
+    if left := {item.key for item in _items(store, namespace)}:
         raise StoreError(
             f"The store still holds {len(left)} of {len(keys)} notes after it was asked to "
             f"delete them. Erase again, or check the store itself: namespace {namespace}."
@@ -147,13 +128,23 @@ def _emptied(store: BaseStore, namespace: Namespace) -> int:
     return len(keys)
 
 
-def _path(user_id: str | None, session_id: str | None) -> Namespace:
-    """Return the path of the namespaces; a session has the same notes whoever its user is."""
+def _scope(
+    store: BaseStore, user_id: str | None, session_id: str | None, sessions: Collection[str]
+) -> tuple[Namespace, list[Namespace]]:
+    """Return the path of the notes in scope, and all their namespaces, before any is emptied."""
     if session_id is None:
-        return notes_of_user(user_id)
-    path = notes_of_session(user_id, session_id)
-    own = len(notes_of_user(None)) - 1
-    return path if user_id is not None else (*path[:own], _ANY, *path[own + 1 :])
+        path = NOTES if user_id is None else notes_of_user(user_id)
+    else:
+        path = notes_of_session(user_id, session_id)
+        if user_id is None:  # a session has the same notes whoever its user is
+            path = tuple(_ANY if label == NO_USER else label for label in path)
+    found = _namespaces(store, path)
+    if sessions:  # of the owner of a thread; of a user's sessions, the notes of no user
+        *beginning, _ = notes_of_session(None, "") if session_id is None else path
+        labels = set(map(namespace_label, sessions))
+        others = _namespaces(store, tuple(beginning))
+        found += [namespace for namespace in others if session_label(namespace) in labels]
+    return path, list(dict.fromkeys(found))
 
 
 def _namespaces(store: BaseStore, path: Namespace) -> list[Namespace]:
@@ -165,25 +156,10 @@ def _namespaces(store: BaseStore, path: Namespace) -> list[Namespace]:
     return list(dict.fromkeys(tuple(each) for each in found if _begins(each, path)))
 
 
-def _namespaces_of(
-    store: BaseStore, sessions: Collection[str], path: Namespace | None
-) -> list[Namespace]:
-    """Return the namespaces of sessions' notes: of the owner in a path, else of no user."""
-    *beginning, _ = path or notes_of_session(None, "")
-    labels = set(map(namespace_label, sessions))
-    found = _namespaces(store, tuple(beginning))
-    return [namespace for namespace in found if session_label(namespace) in labels]
-
-
 def _begins(namespace: Namespace, path: Namespace) -> bool:
     """Return whether a namespace begins with a path; some stores compare only the text."""
     pairs: Iterator[tuple[str, str]] = zip(namespace, path, strict=False)
     return len(namespace) >= len(path) and all(wanted in {_ANY, label} for label, wanted in pairs)
-
-
-def _keys(store: BaseStore, namespace: Namespace) -> list[str]:
-    """Return the keys of all items of a namespace."""
-    return list(dict.fromkeys(item.key for item in _items(store, namespace)))
 
 
 def _items(store: BaseStore, namespace: Namespace) -> list[Item]:

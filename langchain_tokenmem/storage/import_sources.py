@@ -78,8 +78,8 @@ class SourceMessage:
     where: str
 
 
-def pages_of(source: Any) -> Iterator[list[SourceMessage]]:
-    """Yield the messages of a source, oldest first, at most `PAGE` at a time.
+def messages_of(source: Any) -> Iterator[SourceMessage]:
+    """Yield the messages of a source, oldest first; at most `PAGE` are read at a time.
 
     Args:
         source: A chat history, or messages in any form that LangChain accepts. A
@@ -91,7 +91,7 @@ def pages_of(source: Any) -> Iterator[list[SourceMessage]]:
         HistoryImportError: When it cannot be read any further; the error names the place.
     """
     if isinstance(source, BaseChatMessageHistory):
-        source = _messages_of(source)
+        source = _history_messages(source)
     elif not isinstance(source, Iterable) or isinstance(source, str | bytes | dict | type):
         raise ConfigurationError(
             f"The source is {described(source)}; it is a BaseChatMessageHistory, or messages."
@@ -102,11 +102,12 @@ def pages_of(source: Any) -> Iterator[list[SourceMessage]]:
             some = list(islice(waiting, PAGE))
         if not some:
             return
-        yield [_as_source(one, str(n), f"message {n + 1}") for n, one in enumerate(some, number)]
+        for n, one in enumerate(some, number):
+            yield _as_source(one, str(n), f"message {n + 1}")
         number += len(some)
 
 
-def _messages_of(history: Any) -> Iterable[Any]:
+def _history_messages(history: Any) -> Iterable[Any]:
     is_sql = all(hasattr(history, part) for part in _SQL_PARTS)
     if is_sql and history.async_mode:
         raise ConfigurationError(

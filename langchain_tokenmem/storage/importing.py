@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
@@ -25,7 +25,7 @@ from langchain_tokenmem.core.messages import (
 )
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry, new_state
-from langchain_tokenmem.storage.import_sources import SourceMessage, pages_of
+from langchain_tokenmem.storage.import_sources import PAGE, SourceMessage, messages_of
 from langchain_tokenmem.storage.message_json import (
     EncodedMessage,
     created_at_of,
@@ -144,18 +144,25 @@ class PageWriter:
         return wanted
 
     def store_all(
-        self, pages: Iterable[list[PageMessage]], progress: Progress | None
+        self, given: Iterable[PageMessage], progress: Progress | None
     ) -> Iterator[list[PageMessage]]:
-        """Store each page in its own transaction; yield what `store` returns.
+        """Store messages in pages, each in its own transaction; yield what `store` returns.
 
         Raises:
-            HistoryImportError: When a page cannot be read; it says how many messages are stored.
+            HistoryImportError: When one cannot be read; it says how many messages are stored.
         """
-        try:
-            for page in pages:
+        waiting = iter(given)
+        with self.counting():
+            while page := list(islice(waiting, PAGE)):
                 yield self.store(page)
                 if progress is not None:
                     progress(self.report.done)
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Let the errors of a source say how many of its messages are stored."""
+        try:
+            yield
         except HistoryImportError as error:
             raise HistoryImportError(error.what, error.where, self.report.done) from error
 
@@ -278,23 +285,69 @@ class OldSummary:
     Attributes:
         text: Its text.
         model: Name of the memory that wrote it.
+        covers: How many messages of the source it covers, without system messages.
+        is_carried: Whether the last of them exists only to hold the summary.
     """
 
     text: str
     model: str
+    covers: int = 1
+    is_carried: bool = True
+
+    def state(self, beginning: Sequence[tuple[str, str]], now: datetime) -> MemoryState | None:
+        """Return the state that starts with the summary, or None if nothing is covered.
+
+        Args:
+            beginning: Role and id of the first messages of the source.
+            now: When it was imported.
+        """
+        covered: list[str] = []
+        kept: list[str] = []
+        human: list[str] = []
+        for role, message_id in beginning:
+            if len(covered) >= self.covers and role not in {"tool", "function"}:
+                break  # results of covered calls are covered
+            (kept if role == "system" else covered).append(message_id)
+            human += [message_id] if role == "human" else []
+        if not covered:
+            return None
+        if not self.is_carried:
+            kept += human[:1]
+        last_ids = covered[: -_LAST_IDS - 1 : -1]
+        entry: SummaryEntry = {
+            "id": hashlib.blake2b(ascii(self.text).encode(), digest_size=8).hexdigest(),
+            "text": self.text,
+            "first": reference(covered[0]),
+            "covered": len(covered),
+            "since": None,
+            "until": None,
+            "last_ids": last_ids,
+            "tokens": -(-len(self.text.encode("utf-8", "replace")) // _BYTES_A_TOKEN),
+            "model": self.model,
+            "prompt_version": IMPORTED,
+            "reason": IMPORTED,
+            "created_at": now.isoformat(),
+            "failures": [],
+        }
+        log: RunningSummary = {
+            "entries": [entry],
+            "covers_to": last_ids[0],
+            "covered": len(covered),
+        }
+        return {**new_state(), "kept": kept, "summary": log}
 
 
-def recognised(message: BaseMessage, given: str | None) -> OldSummary | None:
+def recognised(message: BaseMessage, given: str) -> OldSummary | None:
     """Return the summary that the first message of a history contains, or None.
 
     Args:
         message: The message.
-        given: The summary as passed by the application: a `ConversationSummaryMemory` puts it into
-            a system message without marking it.
+        given: The summary as passed by the application, or empty: a `ConversationSummaryMemory`
+            puts it into a system message without marking it.
     """
     role, text = role_of(message), text_of(message).strip()
     has_mark = all(message.additional_kwargs.get(key) == value for key, value in _MARK.items())
-    if role == "system" and given is not None and text == given.strip():
+    if role == "system" and given and text == given:
         return OldSummary(text, "ConversationSummaryMemory")
     if role == "system" or (role == "human" and has_mark):
         for beginning, model in _BEGINNINGS.items():
@@ -321,68 +374,6 @@ def carrier_of(summary: OldSummary, message: BaseMessage | None = None) -> BaseM
     return HumanMessage(f"{_MIDDLEWARE}\n\n{summary.text}", id=name, additional_kwargs=dict(_MARK))
 
 
-@dataclass
-class CoveredMessages:
-    """Finds the messages of a source that its summary covers, while the source is read.
-
-    Args:
-        wanted: How many messages it covers, without system messages.
-
-    Attributes:
-        covered: How many were found so far, including the results of covered calls.
-    """
-
-    wanted: int
-    first: str = ""
-    covered: list[str] = field(default_factory=list)
-    _system: list[str] = field(default_factory=list)
-    _human: list[str] = field(default_factory=list)
-    _is_done: bool = False
-
-    def see(self, message: BaseMessage, message_id: str) -> None:
-        """Take the next message of the source, with the id that it is stored under."""
-        role = role_of(message)
-        self.first = self.first or message_id
-        self._is_done |= len(self.covered) >= self.wanted and role not in {"tool", "function"}
-        if not self._is_done:
-            (self._system if role == "system" else self.covered).append(message_id)
-            self._human += [message_id] if role == "human" else []
-
-    def state(self, summary: OldSummary, now: datetime, *, is_carried: bool) -> MemoryState | None:
-        """Return the state that starts with the summary, or None if nothing is covered.
-
-        Args:
-            summary: The summary.
-            now: When it was imported.
-            is_carried: Whether the last covered message exists only to hold the summary.
-        """
-        if not self.covered:
-            return None
-        last_ids = self.covered[: -_LAST_IDS - 1 : -1]
-        kept = [*self._system, *([] if is_carried else self._human[:1])]
-        entry: SummaryEntry = {
-            "id": hashlib.blake2b(ascii(summary.text).encode(), digest_size=8).hexdigest(),
-            "text": summary.text,
-            "first": reference(self.covered[0]),
-            "covered": len(self.covered),
-            "since": None,
-            "until": None,
-            "last_ids": last_ids,
-            "tokens": -(-len(summary.text.encode("utf-8", "replace")) // _BYTES_A_TOKEN),
-            "model": summary.model,
-            "prompt_version": IMPORTED,
-            "reason": IMPORTED,
-            "created_at": now.isoformat(),
-            "failures": [],
-        }
-        log: RunningSummary = {
-            "entries": [entry],
-            "covers_to": last_ids[0],
-            "covered": len(self.covered),
-        }
-        return {**new_state(), "kept": kept, "summary": log}
-
-
 # --- importing them
 
 
@@ -390,86 +381,80 @@ Source = BaseChatMessageHistory | Iterable[Any]
 """A chat history, or messages in any form that LangChain accepts."""
 
 
-class HistoryImport:
-    """One import of a source into a session.
+def import_history(
+    writer: PageWriter,
+    source: Source,
+    *,
+    summary: str | None,
+    covers: int,
+    progress: Progress | None,
+) -> ImportReport:
+    """Store the messages of a source, then its summary.
 
     Args:
-        writer: Stores its pages.
-        now: Time of the messages before the first one with a time.
+        writer: Stores the messages in pages.
+        source: The source.
         summary: Text of a summary that the source's memory has made.
         covers: How many messages of the source it covers; 0 if they are not in the source.
+        progress: Called after each page.
 
     Raises:
         ConfigurationError: When `covers` is negative, or given without a summary.
+        HistoryImportError: When a message cannot be imported; those before it are stored.
     """
+    if covers < 0 or (covers and summary is None):
+        raise ConfigurationError(
+            f"summary_covers is {covers}; it is the number of messages that summary= covers."
+        )
+    given = messages_of(source)
+    with writer.counting():
+        first, old = _with_summary(list(islice(given, PAGE)), (summary or "").strip(), covers)
+    beginning: list[tuple[str, str]] = []
+    messages = _encoded(chain(first, given), writer.now)
+    for number, stored in enumerate(writer.store_all(messages, progress)):
+        if old and not number and old.is_carried and not any(one.is_summary for one in stored):
+            old = None  # an existing session keeps its own beginning
+        beginning += [(role_of(one.row.stored), one.id) for one in stored if old]
+    state = old.state(beginning, writer.now) if old else None
+    if state is not None:
+        writer.begin_with(beginning[0][1], state)
+    return writer.report
 
-    def __init__(
-        self, writer: PageWriter, *, now: datetime, summary: str | None, covers: int
-    ) -> None:
-        if covers < 0 or (covers and summary is None):
-            raise ConfigurationError(
-                f"summary_covers is {covers}; it is the number of messages that summary= covers."
-            )
-        self._writer = writer
-        self._given = summary.strip() if summary and summary.strip() else None
-        self._summary: OldSummary | None = None
-        self._is_carried = not covers
-        self._covered = CoveredMessages(covers)
-        self._now, self._time = now, now
 
-    def run(self, source: Source, progress: Progress | None = None) -> ImportReport:
-        """Store each page in its own transaction, then the summary.
+def _with_summary(
+    first: list[SourceMessage], given: str, covers: int
+) -> tuple[list[SourceMessage], OldSummary | None]:
+    """Return the first page with its summary as it is stored, and the summary, if there is one."""
+    for number, one in enumerate(first):
+        if found := recognised(one.message, given):
+            first[number] = replace(one, message=carrier_of(found, one.message), position=SUMMARY)
+            return first, replace(found, covers=covers + 1)
+        if role_of(one.message) != "system":
+            break
+    if not given:
+        return first, None
+    found = OldSummary(given, "summary=", covers or 1, is_carried=not covers)
+    carrier = SourceMessage(carrier_of(found), SUMMARY, "summary=")
+    return [carrier, *first] if found.is_carried else first, found
 
-        Raises:
-            HistoryImportError: When a message cannot be imported; those before it are stored.
-        """
-        given = self._with_summary(pages_of(source))
-        pages = ([self._encoded(one) for one in page] for page in given)
-        for number, stored in enumerate(self._writer.store_all(pages, progress)):
-            if not number and self._is_carried and not any(one.is_summary for one in stored):
-                self._summary = None  # an existing session keeps its own beginning
-            for one in stored:
-                self._covered.see(one.row.stored, one.id)
-        if self._summary is not None:
-            state = self._covered.state(self._summary, self._now, is_carried=self._is_carried)
-            if state is not None:
-                self._writer.begin_with(self._covered.first, state)
-        return self._writer.report
 
-    def _with_summary(self, pages: Iterator[list[SourceMessage]]) -> Iterator[list[SourceMessage]]:
-        """Yield the pages, with their summary in the form in which it is stored."""
-        first = next(pages, [])
-        for number, one in enumerate(first):
-            found = recognised(one.message, self._given)
-            if found is not None:
-                self._summary, self._is_carried = found, True
-                self._covered = CoveredMessages(self._covered.wanted + 1)
-                carrier = carrier_of(found, one.message)
-                first[number] = replace(one, message=carrier, position=SUMMARY)
-            if found is not None or role_of(one.message) != "system":
-                break
-        if self._summary is None and self._given is not None:
-            self._summary = OldSummary(self._given, "summary=")
-            if self._is_carried:
-                self._covered = CoveredMessages(1)
-                first.insert(0, SourceMessage(carrier_of(self._summary), SUMMARY, "summary="))
-        yield from chain([first] if first else [], pages)
+def _encoded(given: Iterable[SourceMessage], now: datetime) -> Iterator[PageMessage]:
+    """Yield messages with their times, each under its own id or a generated one.
 
-    def _encoded(self, one: SourceMessage) -> PageMessage:
-        """Return a message with its time, under its own id or a generated one.
-
-        Raises:
-            HistoryImportError: When it cannot be stored; then nothing of its page is.
-        """
+    Raises:
+        HistoryImportError: When one cannot be stored.
+    """
+    before = now
+    for one in given:
         try:
             time = given_time(one.message)
             if time is not None:
-                self._time = created_at_of(marked(one.message, created_at=time), self._now)
-            row = EncodedMessage(one.message, created_at=self._time, is_dated=time is not None)
+                before = created_at_of(marked(one.message, created_at=time), now)
+            row = EncodedMessage(one.message, created_at=before, is_dated=time is not None)
             found = PageMessage(row, one.position)
             if not found.id:
                 found = renamed(found)
             _ = found.row.encoding
         except (ConfigurationError, AttributeError, TypeError) as error:
             raise HistoryImportError(str(error), one.where) from error
-        return found
+        yield found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +12,6 @@ from sqlalchemy.dialects.postgresql import insert
 from langchain_tokenmem.core.stored_items import ItemId, Namespace, StoredItem
 from langchain_tokenmem.core.thread_names import owner_label, session_label
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.database import change_with, rows_with
 from langchain_tokenmem.storage.message_json import from_json, to_json
 from langchain_tokenmem.storage.sessions import time_text
 from langchain_tokenmem.storage.tables import items
@@ -57,33 +56,6 @@ def put(connection: Connection, values: Mapping[ItemId, str | None]) -> None:
 def delete_under(connection: Connection, prefix: Namespace) -> int:
     """Delete all items under a prefix; return how many there were."""
     return connection.execute(delete(items).where(_under(prefix))).rowcount
-
-
-def delete_of_owner(connection: Connection, owner: str) -> int:
-    """Delete the notes of an owner, by its label; return how many there were."""
-    return connection.execute(delete(items).where(items.c.owner == owner)).rowcount
-
-
-def delete_of_sessions(
-    connection: Connection, labels: Iterable[str], owners: Sequence[str] | None
-) -> int:
-    """Delete the notes of sessions; return how many there were.
-
-    Args:
-        connection: In a write transaction.
-        labels: Labels of the sessions.
-        owners: Labels of the owners whose notes are deleted; None for all.
-    """
-    whose = true() if owners is None else items.c.owner.in_(owners)
-    return change_with(connection, delete(items).where(whose), items.c.session, set(labels))
-
-
-def sessions_changed_since(
-    connection: Connection, labels: Iterable[str], since: datetime
-) -> set[str]:
-    """Return the labels of the sessions with a note changed at or after a time."""
-    own = select(items.c.session).where(items.c.updated_at >= time_text(since)).distinct()
-    return {row.session for row in rows_with(connection, own, items.c.session, labels)}
 
 
 def _text(namespace: Namespace) -> str:

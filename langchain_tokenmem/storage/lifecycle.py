@@ -10,19 +10,34 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, delete, func, select, update
+from sqlalchemy import BigInteger, Connection, delete, func, select
 
 from langchain_tokenmem.background import BackgroundRunner, wait_at_exit, wait_for
 from langchain_tokenmem.core.argument_checks import check_age
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import NO_USER, namespace_label, thread_of
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError, TokenMemoryError
-from langchain_tokenmem.storage import items
-from langchain_tokenmem.storage.database import Database, lock_threads, rows_with
-from langchain_tokenmem.storage.message_json import from_json, to_json
+from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.storage.database import Database, change_with, lock_threads, rows_with
+from langchain_tokenmem.storage.message_json import from_json
 from langchain_tokenmem.storage.search_index import SearchIndex
-from langchain_tokenmem.storage.sessions import MESSAGES, OF_USER, UserRule, checked_id, time_text
-from langchain_tokenmem.storage.tables import fact, messages, sessions, set_fact, user_settings
+from langchain_tokenmem.storage.sessions import (
+    MESSAGES,
+    OF_USER,
+    Session,
+    UserRule,
+    checked_id,
+    save_state,
+    time_text,
+)
+from langchain_tokenmem.storage.tables import (
+    fact,
+    items,
+    messages,
+    sessions,
+    set_fact,
+    user_settings,
+)
 from langchain_tokenmem.storage.threads import delete_threads
 
 logger = logging.getLogger(__name__)
@@ -90,10 +105,13 @@ def _erase_notes(
     names = {session_id} if session_id is not None else set()
     own = select(sessions.c.name).where(sessions.c.kind != OF_USER)
     names |= {row.name for row in rows_with(connection, own, sessions.c.thread_id, threads)}
-    owners = None if user_id is None else [NO_USER, namespace_label(user_id)]
-    count = items.delete_of_sessions(connection, map(namespace_label, names), owners)
+    theirs = delete(items)
+    if user_id is not None:
+        theirs = theirs.where(items.c.owner.in_([NO_USER, namespace_label(user_id)]))
+    count = change_with(connection, theirs, items.c.session, set(map(namespace_label, names)))
     if session_id is None and user_id is not None:
-        count += items.delete_of_owner(connection, namespace_label(user_id))
+        whole = delete(items).where(items.c.owner == namespace_label(user_id))
+        count += connection.execute(whole).rowcount
     return count
 
 
@@ -108,18 +126,16 @@ def _forget_quotes(connection: Connection, threads: Collection[str]) -> None:
     texts = rows_with(connection, ids, messages.c.session, [row.id for row in erased])
     quoted = {row.message_id for row in texts}
     for owner in {row.user_id for row in erased} - {None}:
-        columns = (sessions.c.id, sessions.c.state, sessions.c.version, sessions.c.edits)
-        others = select(*columns).where(sessions.c.user_id == owner, sessions.c.state.is_not(None))
+        others = select(sessions).where(sessions.c.user_id == owner, sessions.c.state.is_not(None))
         for row in connection.execute(others.where(sessions.c.thread_id.not_in(threads))).all():
-            state = from_json(row.state)
-            blocks = state.get("blocks") or {}
+            session = Session(*row)
+            state: MemoryState = from_json(row.state)
+            blocks = state["blocks"]
             kept = {n: b for n, b in blocks.items() if quoted.isdisjoint(b["ids"])}
             if len(kept) < len(blocks):
                 # A turn in progress must not put them back, nor a history show them again.
-                new = {"version": row.version + 1, "edits": row.edits + 1}
-                new_state = to_json({**state, "blocks": kept})[0]
-                at = update(sessions).where(sessions.c.id == row.id)
-                connection.execute(at.values(state=new_state, **new))
+                session.edits += 1
+                save_state(connection, session, {**state, "blocks": kept})
 
 
 # --- expiring
@@ -197,7 +213,7 @@ def expire_inactive(
     *,
     dry_run: bool = False,
     keep_going: Callable[[], bool] = lambda: True,
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] | None = None,
 ) -> ExpiryReport:
     """Delete the inactive sessions of a database, or only report which they are.
 
@@ -235,7 +251,8 @@ def expire_inactive(
             counts.update(more)
             expired += going
             staying |= {one.id: one for one in again if one.stays}
-        progress(len(expired))
+        if progress is not None:
+            progress(len(expired))
     kept = sum(one.is_kept for one in staying.values())
     return ExpiryReport(tuple(expired), dict(counts), len(staying) - kept, kept, is_dry_run=dry_run)
 
@@ -294,13 +311,24 @@ class AutomaticExpiry:
         )
         return True
 
+    def _claims_run(self, connection: Connection, now: datetime) -> bool:
+        """Record that a run starts; return False if one started recently, in any process.
+
+        A mark in the future, from a clock that was ahead, counts no longer than one in the past.
+        """
+        every = self._policy.expire_every or timedelta(0)
+        last: Any = fact(connection, _LAST_RUN, lock=True)
+        if last and abs(now.timestamp() - last) < every.total_seconds():
+            return False
+        set_fact(connection, _LAST_RUN, round(now.timestamp()))
+        return True
+
     def _expire_if_due(self) -> None:
         """Run automatically, unless another process did so recently enough."""
         now = datetime.now(UTC)
-        every = self._policy.expire_every or timedelta(0)
         try:
-            with self._database.writing("Expiring sessions") as connection:
-                if self._is_ahead(connection, now) or not claim_run(connection, now, now - every):
+            with self._database.writing(_ABOUT) as connection:
+                if self._is_ahead(connection, now) or not self._claims_run(connection, now):
                     return
             since = self._policy.since(now)
             report = expire_inactive(
@@ -345,8 +373,10 @@ def inactive_threads(
     else:
         rows = rows_with(connection, query, sessions.c.thread_id, among)
     labels = {row.id: namespace_label(row.id) for row in rows}
-    with_notes = items.sessions_changed_since(connection, labels.values(), since)
-    return [row for row in sorted(rows) if labels[row.id] not in with_notes]
+    changed = select(items.c.session).where(items.c.updated_at >= time_text(since)).distinct()
+    noted = rows_with(connection, changed, items.c.session, labels.values())
+    active = {row.session for row in noted}
+    return [row for row in sorted(rows) if labels[row.id] not in active]
 
 
 def _batches(found: Sequence[Any]) -> Iterable[list[Any]]:
@@ -360,23 +390,6 @@ def _batches(found: Sequence[Any]) -> Iterable[list[Any]]:
         batch.append(one)
     if batch:
         yield batch
-
-
-def claim_run(connection: Connection, now: datetime, since: datetime | None) -> bool:
-    """Record that a run starts; return False if one has started after `since`, in any process.
-
-    A mark further in the future than that comes from a clock that was ahead, and is ignored.
-
-    Args:
-        connection: In a write transaction.
-        now: The current time.
-        since: None to claim it in any case.
-    """
-    last: Any = fact(connection, _LAST_RUN, lock=True)
-    if since and last and since.timestamp() < last < (now + (now - since)).timestamp():
-        return False
-    set_fact(connection, _LAST_RUN, round(now.timestamp()))
-    return True
 
 
 def kept_sessions(connection: Connection) -> list[str]:

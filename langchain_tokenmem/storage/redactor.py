@@ -118,8 +118,8 @@ class Redactor:
             new = kind(*map(self.value, value))
         elif isinstance(value, bytes):
             new = self._bytes(value)
-        elif isinstance(value, BaseMessage):
-            new = self.message(value)
+        elif isinstance(value, BaseMessage):  # its ids and those of its calls are kept
+            new = _with_changed(value, self.record(fields_of(value)))
         elif isinstance(value, BaseModel):
             fields = fields_of(value)
             new = _with_changed(value, {name: self.value(old) for name, old in fields.items()})
@@ -156,12 +156,12 @@ class Redactor:
 
     def item(self, value: dict[str, Any]) -> dict[str, Any]:
         """Return the value of a store's item without the words; only the texts of a note change."""
+        if not value.keys() >= _NOTE_NAMES:
+            return cast("dict[str, Any]", self.value(value))
         before = self.found
-        kept = _NOTE_NAMES if value.keys() >= _NOTE_NAMES else frozenset()
-        new: dict[str, Any] = {}
-        for name, item in value.items():
-            key = name if kept else self._key(name, value, new)
-            new[key] = item if name in kept else self.value(item)
+        new = {
+            name: item if name in _NOTE_NAMES else self.value(item) for name, item in value.items()
+        }
         return value if self.found == before else new
 
     def holds_name(self, value: Mapping[str, Any], *names: str) -> bool:
@@ -175,12 +175,6 @@ class Redactor:
             return self.holds_id(*names)
         project = value["project"] or {}
         return self.holds_id(value["key"], value["user_id"], project.get("label"))
-
-    def message(self, message: BaseMessage) -> BaseMessage:
-        """Return a message without the words; its ids and those of its calls are kept."""
-        before = self.found
-        new = self.record(fields_of(message))
-        return message if self.found == before else _with_changed(message, new)
 
     def record(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a message without the words."""

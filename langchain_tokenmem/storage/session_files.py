@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -21,6 +21,7 @@ from langchain_tokenmem.errors import (
 )
 from langchain_tokenmem.state import load_state
 from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.import_sources import PAGE
 from langchain_tokenmem.storage.importing import ImportReport, PageMessage, PageWriter, Progress
 from langchain_tokenmem.storage.message_json import (
     UNDATED,
@@ -36,8 +37,6 @@ from langchain_tokenmem.storage.transcripts import read
 FORMAT = "tokenmem_export"
 """Key of the head of an export; its value is the version of the format."""
 VERSION = 1
-
-_PAGE = 500
 
 _Line = TypeVar("_Line", bound=BaseModel)
 
@@ -89,8 +88,8 @@ def export_lines(database: Database, session_id: str, user_id: str | None) -> It
         state=None if head.state is None else from_json(head.state),
     )
     yield json.dumps(dict(first_line))
-    for start in range(head.first_seq, head.last_seq + 1, _PAGE):
-        last = min(start + _PAGE - 1, head.last_seq)
+    for start in range(head.first_seq, head.last_seq + 1, PAGE):
+        last = min(start + PAGE - 1, head.last_seq)
         with database.reading(about) as connection:
             session = _found(connection, session_id, user_id)
             if session.first_seq != head.first_seq:
@@ -150,9 +149,7 @@ def import_lines(
         session_id or head.session_id, user_id or head.user_id, now, head.first
     )
     first_id = None
-    given = _messages(numbered, head.first)
-    pages = iter(lambda: list(islice(given, _PAGE)), [])
-    for stored in writer.store_all(pages, progress):
+    for stored in writer.store_all(_messages(numbered, head.first), progress):
         first_id = first_id or stored[0].id
     if first_id is None:
         writer.store([])

@@ -16,16 +16,15 @@ from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.storage.codec import Codec, Serializer
 from langchain_tokenmem.storage.importing import (
-    HistoryImport,
     ImportReport,
     PageWriter,
     Progress,
     Source,
+    import_history,
 )
 from langchain_tokenmem.storage.lifecycle import (
     ExpiryPolicy,
     ExpiryReport,
-    claim_run,
     erase,
     expire_inactive,
 )
@@ -380,16 +379,8 @@ class TranscriptStore(SessionStore):
             ('old',)
         """
         policy = self.policy if inactive_for is None else ExpiryPolicy(inactive_for=inactive_for)
-        moment = (now or datetime.now(UTC)).astimezone(UTC)
-        since = policy.since(moment)
-        if not dry_run:
-            with self.database.writing("Expiring sessions") as connection:
-                claim_run(connection, moment, None)
-        return expire_inactive(
-            *(self.database, self.index, since),
-            dry_run=dry_run,
-            progress=progress or (lambda _: None),
-        )
+        since = policy.since((now or datetime.now(UTC)).astimezone(UTC))
+        return expire_inactive(self.database, self.index, since, dry_run=dry_run, progress=progress)
 
     aexpire = in_thread(expire)
 
@@ -439,10 +430,10 @@ class TranscriptStore(SessionStore):
             ...     [store.import_history([("human", "hi")], "s1").added for _ in range(2)]
             [1, 0]
         """
-        moment = now or datetime.now(UTC)
-        writer = self._page_writer(session_id, user_id, moment)
-        one = HistoryImport(writer, now=moment, summary=summary, covers=summary_covers)
-        return one.run(source, progress)
+        writer = self._page_writer(session_id, user_id, now or datetime.now(UTC))
+        return import_history(
+            writer, source, summary=summary, covers=summary_covers, progress=progress
+        )
 
     aimport_history = in_thread(import_history)
 

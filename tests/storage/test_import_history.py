@@ -17,6 +17,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemorySaver
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.storage import import_sources as sources
+from langchain_tokenmem.storage import importing
 from langchain_tokenmem.storage.importing import PageWriter
 from tests.storage.samples import texts
 
@@ -27,6 +28,7 @@ MEMORY = TokenMemory(TokenBudget(context_window=8_000))
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch):
     monkeypatch.setattr(sources, "PAGE", 3)
+    monkeypatch.setattr(importing, "PAGE", 3)
 
 
 def chat(count, *, named=False):

@@ -241,7 +241,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         snapshot = Snapshot(call.turn, call.thread.messages, state, state, call.turn.options)
         view = Turn(call.thread, call.turn).view_again(snapshot)
         sent = self._fitted(call, TurnResult(state, view, changed=False))
-        if asked.memory != self._name:
+        if asked.name != self._name:
             return sent
         system = [sent.system_message] if sent.system_message else []
         asked.found = replace(view.explain(), messages=[*system, *sent.messages])
