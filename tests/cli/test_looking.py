@@ -91,6 +91,15 @@ def test_show_prints_rows_or_whole_messages_or_says_that_there_are_none(store, t
     ran("sessions", tmp_path / "nowhere.db", code=2)
 
 
+def test_spaces_and_joiners_of_a_text_are_printed_and_what_reverses_a_line_is_not(tmp_path):
+    path = tmp_path / "memory.db"
+    text = "Combien\u00a0? 1\u202f000\u00a0€, 東京\u3000タワー, \u06cc\u200c\u062e, 👩\u200d👧"
+    with TranscriptStore(f"sqlite:///{path}") as opened:
+        opened.add("s\u00a01", [HumanMessage(f"{text}\u202e\u2028.")])
+    assert f"{text}??." in ran("show", path, "s\u00a01", "--full")
+    assert "s\u00a01" in ran("sessions", path)
+
+
 @pytest.mark.slow
 def test_search_finds_by_words_or_leaves_with_one(store):
     assert "s1 #1 user" in ran("search", store, "lighthouses", "--session", "s1")
