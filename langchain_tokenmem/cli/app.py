@@ -25,6 +25,7 @@ from langchain_tokenmem.cli.terminal import (
     output,
     printable,
     progress_bar,
+    replace_unencodable,
     some,
     write_json,
 )
@@ -40,6 +41,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
+        replace_unencodable()
         try:
             return super().invoke(ctx)
         except BrokenPipeError:

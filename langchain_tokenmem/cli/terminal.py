@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 from unicodedata import category
@@ -33,6 +34,13 @@ def output() -> Console:
 def error_output() -> Console:
     """Return the same for errors and progress."""
     return Console(markup=False, emoji=False, highlight=False, stderr=True)
+
+
+def replace_unencodable() -> None:
+    """Print `?` for what the encoding of the output lacks, as that of a pipe on Windows does."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def write_json(value: Any) -> None:

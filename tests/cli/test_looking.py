@@ -15,6 +15,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import Field
+from typer.testing import CliRunner
 
 from langchain_tokenmem import (
     Recall,
@@ -24,6 +25,7 @@ from langchain_tokenmem import (
     TranscriptStore,
     with_token_memory,
 )
+from langchain_tokenmem.cli.app import app
 from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW
 from tests.adapters.integrations import at, put
 from tests.cli.command import ran as at_full_width
@@ -98,6 +100,16 @@ def test_spaces_and_joiners_of_a_text_are_printed_and_what_reverses_a_line_is_no
         opened.add("s\u00a01", [HumanMessage(f"{text}\u202e\u2028.")])
     assert f"{text}??." in ran("show", path, "s\u00a01", "--full")
     assert "s\u00a01" in ran("sessions", path)
+
+
+@pytest.mark.parametrize("command", ["sessions", "show", "explain"])
+def test_an_output_that_lacks_characters_shows_question_marks(tmp_path, command):
+    path = tmp_path / "memory.db"
+    with TranscriptStore(f"sqlite:///{path}") as opened:
+        opened.add("s1", [HumanMessage("東京 tower")])
+    words = [command, str(path), *(["s1"] if command != "sessions" else [])]
+    done = CliRunner(charset="ascii").invoke(app, words)
+    assert (done.exit_code, "?" in done.output) == (0, True)
 
 
 @pytest.mark.slow
