@@ -25,6 +25,7 @@ from langchain_tokenmem.cli.terminal import (
     output,
     printable,
     progress_bar,
+    replace_unencodable,
     some,
     write_json,
 )
@@ -40,6 +41,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
+        replace_unencodable()
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -214,7 +216,8 @@ def _by_settings(url: str | None, inactive_days: float | None) -> tuple[str, tim
         from langchain_tokenmem import TokenMemorySettings
 
         settings = TokenMemorySettings().store_settings
-        url, age = url or settings.url, age or settings.inactive_for
+        url = settings.url if url is None else url
+        age = age or settings.inactive_for
     if age is None:
         raise ConfigurationError(
             "Say when sessions are inactive: --inactive-days 30, or store.inactive_for in the "

@@ -242,7 +242,13 @@ def opened(source: str, session: str | None = None) -> Iterator[StoredSessions]:
 
 
 def address_of(given: str) -> Any:
-    """Return the address of a database; a path is a SQLite file."""
+    """Return the address of a database; a path is a SQLite file.
+
+    Raises:
+        ConfigurationError: When it is blank, as an unset variable of a shell is.
+    """
+    if not given.strip():
+        raise ConfigurationError("The name of a database is empty; give its file or URL.")
     return parsed(given) if "://" in given else of_file(given)
 
 
@@ -254,11 +260,13 @@ def sqlite_file(given: str) -> Path | None:
 
 
 def check_file(given: str) -> None:
-    """Raise if a SQLite file does not exist; opening it would create one."""
+    """Raise if a SQLite file does not exist or is empty; opening it would create a store."""
     file = sqlite_file(given)
     if file is not None and not file.is_file():
         there = f"{file} is a folder" if file.is_dir() else f"There is no file {file}"
         raise ConfigurationError(f"{there}.")
+    if file is not None and not file.stat().st_size:
+        raise ConfigurationError(f"{file} is empty.")
 
 
 def tables_of(source: str) -> set[str]:

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -19,6 +21,8 @@ from langchain_tokenmem.errors import ConfigurationError
 
 _LISTED = 20
 """Lines of a list without `--verbose`."""
+_JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+"""They form letters in Persian and Hindi, and emoji of several parts."""
 _TYPED_SEPARATOR = "\N{SYMBOL FOR UNIT SEPARATOR}"
 
 
@@ -30,6 +34,13 @@ def output() -> Console:
 def error_output() -> Console:
     """Return the same for errors and progress."""
     return Console(markup=False, emoji=False, highlight=False, stderr=True)
+
+
+def replace_unencodable() -> None:
+    """Print `?` for what the encoding of the output lacks, as that of a pipe on Windows does."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def write_json(value: Any) -> None:
@@ -100,8 +111,16 @@ def time_text(moment: datetime | None) -> str:
 
 
 def printable(text: str) -> str:
-    """Return stored text as a terminal can show it: control characters are `?`."""
-    return "".join(one if one.isprintable() else "?" for one in text)
+    """Return stored text as a terminal can show it: control characters are `?`.
+
+    So are the marks that reverse a line; other spaces and joiners belong to the text.
+    """
+    return "".join(one if one.isprintable() or _is_harmless(one) else "?" for one in text)
+
+
+def _is_harmless(one: str) -> bool:
+    """Return whether a character that Python does not call printable may be printed."""
+    return one in _JOINERS or category(one) == "Zs"
 
 
 def printable_lines(text: str) -> str:

@@ -15,6 +15,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import Field
+from typer.testing import CliRunner
 
 from langchain_tokenmem import (
     Recall,
@@ -24,6 +25,7 @@ from langchain_tokenmem import (
     TranscriptStore,
     with_token_memory,
 )
+from langchain_tokenmem.cli.app import app
 from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW
 from tests.adapters.integrations import at, put
 from tests.cli.command import ran as at_full_width
@@ -89,6 +91,25 @@ def test_show_prints_rows_or_whole_messages_or_says_that_there_are_none(store, t
     assert '"calls":[]' in page.read_text()
     assert "tokenmem sessions" in ran("show", store, "nope", code=2)
     ran("sessions", tmp_path / "nowhere.db", code=2)
+
+
+def test_spaces_and_joiners_of_a_text_are_printed_and_what_reverses_a_line_is_not(tmp_path):
+    path = tmp_path / "memory.db"
+    text = "Combien\u00a0? 1\u202f000\u00a0€, 東京\u3000タワー, \u06cc\u200c\u062e, 👩\u200d👧"
+    with TranscriptStore(f"sqlite:///{path}") as opened:
+        opened.add("s\u00a01", [HumanMessage(f"{text}\u202e\u2028.")])
+    assert f"{text}??." in ran("show", path, "s\u00a01", "--full")
+    assert "s\u00a01" in ran("sessions", path)
+
+
+@pytest.mark.parametrize("command", ["sessions", "show", "explain"])
+def test_an_output_that_lacks_characters_shows_question_marks(tmp_path, command):
+    path = tmp_path / "memory.db"
+    with TranscriptStore(f"sqlite:///{path}") as opened:
+        opened.add("s1", [HumanMessage("東京 tower")])
+    words = [command, str(path), *(["s1"] if command != "sessions" else [])]
+    done = CliRunner(charset="ascii").invoke(app, words)
+    assert (done.exit_code, "?" in done.output) == (0, True)
 
 
 @pytest.mark.slow

@@ -81,6 +81,11 @@ def test_a_file_that_is_none_is_said_and_not_made(tmp_path, command):
         ran(command, wrong, *target, code=2)
     assert not missing.exists()
     assert "is a folder" in ran(command, tmp_path, *target, code=2)
+    empty = tmp_path / "empty.db"
+    empty.touch()
+    assert "is empty" in ran(command, empty, *target, code=2)
+    assert empty.read_bytes() == b""
+    assert "is empty" in ran(command, "", *target, code=2)
 
 
 def test_a_file_of_another_program_is_not_called_damaged(tmp_path):
