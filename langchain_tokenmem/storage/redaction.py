@@ -144,7 +144,7 @@ class Redaction:
             ScopeError: When the session belongs to another user.
         """
         self._once()
-        unreached = [f"{count:,} {what}" for what, count in self.unread.items() if count]
+        unreached = [f"{count:,} {what}" for what, count in self.unread.items()]
         if not self.dry_run:
             if left := self.database.rewrite():
                 unreached.append(left)
@@ -182,6 +182,7 @@ class Redaction:
         self.unread["values that hold the words in a form that cannot be changed"] += (
             redactor.opaque
         )
+        self.unread = +self.unread
 
     def _note(self, what: str, session: Session) -> None:
         self.counts[what] += 1
@@ -191,27 +192,31 @@ class Redaction:
 
     def _messages(self, connection: Connection, session: Session, redactor: Redactor) -> set[int]:
         """Redact all wordings; return the numbers of those that were changed."""
+        names = ("number", "seq", "message_id", "checksum", "message", "exact")
+        columns = [messages.c[name] for name in names]
         own = messages.c.session == session.id
-        changed: set[int] = set()
+        changes: dict[int, dict[str, Any]] = {}
         seqs: set[int] = set()
-        for row in connection.execute(select(messages).where(own)).all():
+        for row in connection.execute(select(*columns).where(own)):
             if row.message_id:
                 redactor.places[row.message_id] = row.seq
                 if redactor.holds_id(row.message_id):
                     self.unread["ids of messages that hold the words"] += 1
             if new := self._wording(row, session, redactor):
-                at = and_(own, messages.c.number == row.number)
-                connection.execute(update(messages).where(at).values(**new))
-                changed.add(row.number)
-                seqs |= {row.seq} - {None}
+                changes[row.number] = new
+                if row.seq is not None:
+                    seqs.add(row.seq)
                 redactor.gone.add(row.message_id or "")
                 self._note("messages" if session.kind == MESSAGES else "documents", session)
-        if changed:
-            session.edits += len(changed)
+        for number, new in changes.items():
+            at = and_(own, messages.c.number == number)
+            connection.execute(update(messages).where(at).values(**new))
+        if changes:
+            session.edits += len(changes)
             if seqs:
                 self.index.edited(connection, session, sorted(seqs))
             save(connection, session)
-        return changed
+        return set(changes)
 
     def _wording(self, row: Any, session: Session, redactor: Redactor) -> dict[str, Any]:
         """Return the changed columns of a wording."""
@@ -354,6 +359,7 @@ class Redaction:
             settings = connection.execute(select(user_settings.c.settings)).scalars()
             count = sum(map(redactor.holds, settings))
             self.unread["settings of users that hold the words"] += count
+        self.unread = +self.unread
 
 
 def purge_superseded(database: Database, codec: Codec, scope: RedactionScope) -> RemovalReceipt:
