@@ -287,12 +287,14 @@ _NOTE = TypeAdapter(Note)
 
 
 def note_of(value: Mapping[str, Any], user_id: str | None, level: NoteLevel) -> Note | None:
-    """Return the note in a value, or None if there is none or it belongs to another owner."""
-    try:
-        if value["user_id"] != user_id or value["type"] != level:
-            return None
-        note = _NOTE.validate_python(value)
-    except (KeyError, TypeError, ValueError):  # an application may have stored anything there
+    """Return the note in a value, or None if there is none or it belongs to another owner.
+
+    Raises:
+        pydantic.ValidationError: When it is a note of this owner, and a field cannot be read.
+    """
+    # An application may have stored anything there.
+    if "content" not in value or value.get("user_id", ...) != user_id or value.get("type") != level:
         return None
+    note = _NOTE.validate_python(value)
     created_at, updated_at = (at.astimezone(UTC) for at in (note.created_at, note.updated_at))
     return replace(note, created_at=created_at, updated_at=updated_at)

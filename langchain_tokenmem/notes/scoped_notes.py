@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem, SearchOp
+from pydantic import ValidationError
 
 from langchain_tokenmem.core.argument_checks import checked_choice, text_as_kept
 from langchain_tokenmem.core.stored_items import Namespace
@@ -39,6 +42,8 @@ from langchain_tokenmem.state import Author
 
 if TYPE_CHECKING:
     from langchain_tokenmem.notes.notebook import Notebook
+
+logger = logging.getLogger(__name__)
 
 OptionalText = TypeVar("OptionalText", str, str | None)
 
@@ -297,9 +302,16 @@ class ScopedNotes:
         for item in items:
             if tuple(item.namespace) != namespace or is_expired(item.value, self.book.now):
                 continue
-            note = note_of(item.value, self.user_id, level)
+            try:
+                note = note_of(item.value, self.user_id, level)
+            except ValidationError as error:
+                for one in error.errors():
+                    _log_left_out(namespace, item.key, f"{one['loc'][0]}: {one['msg']}")
+                continue
             if note is not None and note.item_key == item.key:
                 found[item.key] = note
+            elif note is not None:
+                _log_left_out(namespace, item.key, f"its key is that of {note.item_key}")
         return [*found.values()]
 
     def _items(self, levels: Sequence[NoteLevel]) -> list[list[Item]]:
@@ -307,6 +319,11 @@ class ScopedNotes:
 
     def _batch(self, ops: Sequence[Any]) -> Any:
         return self.book.batch(self.store, ops)
+
+
+@lru_cache(maxsize=1_000)  # once for each note and fault
+def _log_left_out(namespace: Namespace, key: str, fault: str) -> None:
+    logger.warning("Note %s in %s is left out: %s", key, "/".join(namespace), fault)
 
 
 def check_scope(user_id: Any, session_id: Any) -> None:

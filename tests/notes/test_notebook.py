@@ -116,6 +116,17 @@ def test_what_an_application_has_put_there_is_no_note(notebook, store):
     assert notebook.list(user_id="bob") == [], "a note that was moved to another user"
 
 
+def test_a_note_that_an_edit_by_hand_damaged_is_logged_once(notebook, store, caplog):
+    note = notebook.add("Edited by hand.", **ANN)
+    (item,) = store.search(("tokenmem",))
+    for damage in ({"tags": "tabs"}, {"key": "spaces"}):
+        store.put(item.namespace, item.key, {**item.value, **damage})
+        assert [notebook.list(**ANN), notebook.list(**ANN)] == [[], []]
+    logged = [record.getMessage() for record in caplog.records]
+    assert [text.partition(" is left out: ")[0].split()[1] for text in logged] == [note.id] * 2
+    assert ["tags: " in logged[0], "its key is that of" in logged[1]] == [True, True]
+
+
 def test_a_project_is_the_same_with_a_slash_at_its_end(store):
     note = notebook_on(store, project="/work/shop/").add("Use tabs.", **ANN)
     assert notebook_on(store, project="/work/shop").list(**ANN) == [note]
