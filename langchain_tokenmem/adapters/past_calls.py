@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langgraph.runtime import Runtime
@@ -17,7 +17,6 @@ from langgraph.types import StateSnapshot
 from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS
 from langchain_tokenmem.core.explained_request import change_between
 from langchain_tokenmem.core.explanation import Explanation
-from langchain_tokenmem.core.messages import lengths_at_calls
 from langchain_tokenmem.errors import ConfigurationError
 
 
@@ -109,7 +108,7 @@ def past_reply(
 
 def _replies(snapshot: StateSnapshot, key: str) -> list[str | None]:
     messages = snapshot.values.get(key, [])
-    return [messages[place].id for place in lengths_at_calls(messages)]
+    return [message.id for message in messages if isinstance(message, AIMessage)]
 
 
 def _is_from_others(before: StateSnapshot, after: StateSnapshot, node: str | None) -> bool:

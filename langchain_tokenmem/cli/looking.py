@@ -87,7 +87,7 @@ def show(
     full: options.Full = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print a session: its messages with number, time and tokens; or write its page."""
+    """Print a session: its messages with number and tokens, or write its page."""
     from langchain_tokenmem.cli.measures import reference_counter
     from langchain_tokenmem.cli.stored_sessions import opened, sqlite_file
 

@@ -33,6 +33,7 @@ from langchain_tokenmem.adapters.migration import (
 from langchain_tokenmem.cli.measures import ReferenceCounter, reference_counter, text_of
 from langchain_tokenmem.cli.terminal import many, on_one_line
 from langchain_tokenmem.cli.transfer import SourceKind, SourceTables, TargetTables
+from langchain_tokenmem.core.facts.own_words import own_words
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.core.thread_names import is_subgraph_session
@@ -63,7 +64,7 @@ class SessionFacts:
         messages: How many messages it has.
         tokens: Tokens of them all; exact for o200k_base.
         active_at: Time of its newest message in UTC, if known.
-        title: The beginning of its first human message; says so if a message is damaged.
+        title: The beginning of what its first human message says; says so if a message is damaged.
     """
 
     session: str
@@ -185,9 +186,9 @@ def _facts_of(
 
 
 def title_of(messages: Sequence[BaseMessage]) -> str:
-    """Return the beginning of the first human message on one line."""
+    """Return the beginning of what the first human message says, on one line."""
     first = next((m for m in messages[:_FIRST] if role_of(m) == "human"), None)
-    text = "" if first is None else on_one_line(text_of(first))
+    text = "" if first is None else on_one_line(own_words(text_of(first)))
     return text if len(text) <= _TITLE else f"{text[: _TITLE - 1].rstrip()}…"
 
 

@@ -160,11 +160,12 @@ def test_neither_a_greeting_nor_an_answer_of_other_middleware_is_a_call_of_the_m
     for said in ([("ai", "How can I help?"), ("human", "Where is it?")], [("human", "And now?")]):
         agent.invoke({"messages": said}, config)
     (request,) = model.requests
-    for number in (None, 1):
+    for number in (None, 2):
         told = middleware.explain(agent, config, call=number)
-        assert (told.call, as_dicts(told.messages)) == (1, as_dicts(request))
-    with pytest.raises(ConfigurationError, match="Reply 2 of the thread was not written by the"):
-        middleware.explain(agent, config, call=2)
+        assert (told.call, as_dicts(told.messages)) == (2, as_dicts(request))
+    for number in (1, 3):
+        with pytest.raises(ConfigurationError, match=f"Reply {number} of the thread was not writ"):
+            middleware.explain(agent, config, call=number)
 
 
 def test_a_call_without_a_checkpoint_behind_it_is_an_error():
