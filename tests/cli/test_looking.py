@@ -71,6 +71,14 @@ def test_sessions_are_listed_in_eighty_columns_the_newest_first_by_page_and_filt
     assert (found[0]["messages"], found[0]["tokens"] > 80) == (2, True)
 
 
+def test_the_title_of_a_session_is_the_question_of_its_first_prompt(tmp_path):
+    path = tmp_path / "memory.db"
+    prompt = f"<context>\n{'Refunds take a month. ' * 40}\n</context>\nCan they be faster?"
+    with TranscriptStore(path) as opened:
+        opened.add("s1", [HumanMessage(prompt)])
+    assert ran("sessions", path).splitlines()[0] == "s1  Can they be faster?"
+
+
 @pytest.mark.slow
 def test_show_prints_rows_or_whole_messages_or_says_that_there_are_none(store, tmp_path):
     rows = ran("show", store, "s1").splitlines()
