@@ -22,6 +22,7 @@ from langchain_tokenmem.core.messages import (
     role_of,
     spoken_messages,
     text_of,
+    well_formed,
 )
 from langchain_tokenmem.core.tool_calls import paired_calls
 from langchain_tokenmem.core.working_notes.reading import RECORD_DECISION, SET_GOAL
@@ -225,7 +226,8 @@ def _parts_of(message: BaseMessage, messages: Sequence[BaseMessage]) -> Iterator
     for maker, calls in paired_calls(group.messages):
         for call, result in calls if maker.id == message.id else ():
             args = call["args"]
-            written = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
-            yield f"{call['name']}({written})"
+            if not isinstance(args, str):
+                args = json.dumps(args, ensure_ascii=False, default=str)
+            yield well_formed(f"{call['name']}({args})")
             if result is not None:
                 yield f"→ {text_of(result)}"

@@ -52,7 +52,7 @@ _CLASSES = {
     get_args(tagged)[0].__name__: get_args(tagged)[0]
     for tagged in get_args(get_args(AnyMessage)[0])
 }
-"""Every class of messages in a transcript, by its name in LangChain's own serialization."""
+"""Every class of messages in a transcript, by the last part of its id in LangChain's own form."""
 _NO_OBJECT = "The recorded arguments are not a JSON object."
 
 
@@ -261,7 +261,7 @@ def message_of(value: Any, where: str) -> BaseMessage:
             (made,) = messages_from_dict([value])
         else:
             made = _from_dump(value) or _from_openai(value)
-    except (ValueError, TypeError, KeyError, AttributeError, NotImplementedError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise HistoryImportError(
             f"It is not a message in a form that can be read: {reprlib.repr(value)}. "
             f"docs/importing.md lists the forms.",

@@ -99,6 +99,14 @@ def transcript_of(message: BaseMessage) -> str:
     return str(audio.get("transcript") or "") if isinstance(audio, dict) else ""
 
 
+def transcribed(message: AIMessage) -> AIMessage:
+    """Return a spoken answer as the text of its transcript, and any other answer itself."""
+    if message.content or not (spoken := text_of(message)):
+        return message
+    rest = {key: one for key, one in message.additional_kwargs.items() if key != "audio"}
+    return message.model_copy(update={"content": spoken, "additional_kwargs": rest})
+
+
 def block_text(block: Any) -> str:
     """Return the readable text of one content block, or its handle."""
     if isinstance(block, str):
@@ -247,7 +255,7 @@ def spoken_messages(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 def lengths_at_calls(messages: Sequence[BaseMessage]) -> list[int]:
     """Return the length of the history at each model call, which is the place of its reply.
 
-    An assistant's message at the beginning is a greeting, and no reply.
+    An assistant's message at the beginning is taken for a greeting, not for a reply.
     """
     first = next((n for n, message in enumerate(messages) if is_spoken(message)), 0)
     return [n for n, one in enumerate(messages) if n > first and isinstance(one, AIMessage)]

@@ -39,6 +39,7 @@ from langchain_tokenmem.core.messages import (
     marked,
     role_of,
     text_of,
+    transcribed,
 )
 from langchain_tokenmem.core.profiles import LegalityProfile
 from langchain_tokenmem.core.repair import RepairedGroup, place_after, says_nothing
@@ -234,9 +235,8 @@ def fit_message(message: BaseMessage, profile: LegalityProfile, warnings: list[s
         fitted = fitted if name == fitted.name else fitted.model_copy(update={"name": name})
     if not isinstance(fitted, AIMessage):
         return fitted
-    if not fitted.content and not _is_own(fitted, profile) and (spoken := text_of(fitted)):
-        rest = {key: one for key, one in fitted.additional_kwargs.items() if key != "audio"}
-        fitted = fitted.model_copy(update={"content": spoken, "additional_kwargs": rest})
+    if not _is_own(fitted, profile):
+        fitted = transcribed(fitted)
     if profile.drops_foreign_reasoning and _is_own(fitted, profile) is False:
         fitted = without_reasoning(fitted)
     if profile.pairs_reasoning:

@@ -27,6 +27,7 @@ from langchain_tokenmem.core.messages import (
     role_of,
     same_objects,
     text_of,
+    transcribed,
     well_formed_message,
 )
 from langchain_tokenmem.core.profiles import LegalityProfile
@@ -142,6 +143,8 @@ class Repair:
                     f"Assistant message {message.id} is empty; left out of the view."
                 )
                 return []
+            if isinstance(message, AIMessage) and not self.profile.fits:
+                return [transcribed(message)]  # text is what every provider takes
             return [message]
         repaired = _without_repeated_calls(message, self.repairs)
         keys = call_ids(repaired)

@@ -65,7 +65,7 @@ class _Compared(NamedTuple):
 
     Attributes:
         summary: The summary.
-        words: Copies of the words of its messages.
+        words: Copies of the words of its messages, their classes and ids.
         hides: Whether missing messages were looked for.
     """
 

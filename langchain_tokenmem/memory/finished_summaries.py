@@ -241,7 +241,7 @@ class FinishedSummaries:
             messages: The conversation, oldest first.
             before: The state at the beginning of the compaction.
             after: The state that it returned.
-            key: Conversation whose next call takes it, or None.
+            key: Conversation for which it waits until it is delivered, or None.
             places: Scopes in which it can be found again; empty if only that call takes it.
             agent: Thread and sub-graphs in which it was made.
         """

@@ -66,6 +66,7 @@ LONG = "We run a bike shop in Lyon and never sell electric ones. " * 10
     [
         "Context: we use Flask 3.\nTask: migrate it to FastAPI.",
         f"Context: {LONG}\nTask: Write a page.\nConstraints:\n- Never mention prices.",
+        f"Use the following context:\nContext: {DOCUMENTS}\nMy exam is near.\nQuestion:",
         f"Medical history: {LONG}\nQuestion: can I run a marathon?",
         f"Here is the page:\n{DOCUMENTS}\nWhat does it say?",
         f"{LONG}\nExample:\nInput: [3]\nOutput: 3\n\ndef f(x):",

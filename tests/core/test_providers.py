@@ -233,7 +233,9 @@ def test_a_spoken_answer_stays_for_openai_and_is_its_transcript_elsewhere():
     assert shown([GO, spoken, NEXT], "openai")[1] is spoken
     for name in ("anthropic", "strict"):
         assert shown([GO, spoken, NEXT], name)[1].content == "Parcel 4711 is in Lund."
-    log = TokenMemory(8_000).compact([GO, spoken, NEXT, *turns(40)], force=True)["summary"]
+    memory = TokenMemory(8_000)
+    assert memory.view([GO, spoken, NEXT]).messages[1].content == "Parcel 4711 is in Lund."
+    log = memory.compact([GO, spoken, NEXT, *turns(40)], force=True)["summary"]
     assert "Assistant: Parcel 4711 is in Lund." in log["entries"][0]["text"]
 
 

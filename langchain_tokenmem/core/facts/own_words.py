@@ -141,7 +141,7 @@ def _labelled(text: str, *, has_data: bool) -> str:
     else:
         question = prompt[questions[-1].end() :]
         part = prompt[data.end() : questions[-1].start()] if data else ""
-    if data and _is_own(data[0], part):
+    if not question.strip() or (data and _is_own(data[0], part)):
         return ""
     # Without a label, nothing shows where in front of the question the data begin.
     around = prompt[: labels[0].start()] if data else prompt.partition("\n")[0]
