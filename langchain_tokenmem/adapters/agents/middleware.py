@@ -398,9 +398,9 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self, call: ModelCall, result: TurnResult, response: ModelResponse[Any]
     ) -> ExtendedModelResponse[Any]:
         """Return the model's response, together with what the memory decided."""
-        call.thread.delivered(result.state)
         update: dict[str, Any] = {}
         if result.changed:
+            call.thread.delivered(result.state)
             update["token_memory"] = {self._name: result.state}
             write_changes(self._name, call.thread.state, result.state)
         orders: Any = call.request.state.get(COMPACT_REQUESTS)

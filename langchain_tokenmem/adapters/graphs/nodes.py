@@ -201,9 +201,9 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if removed:
             pruned = add_to_ranges(result.state["pruned"], [row.seq for row in removed])
             result = replace(result, state={**result.state, "pruned": pruned}, changed=True)
-        thread.delivered(result.state)
         update = StateUpdate(self.keys.view)
         if result.changed:
+            thread.delivered(result.state)
             update[self.keys.state] = result.state
             write_changes(self.keys.state, thread.state, result.state)
         if self.is_last:
