@@ -37,7 +37,7 @@ from langchain_tokenmem.cli.measures import (
     price,
     sent_again,
 )
-from langchain_tokenmem.core.messages import lengths_at_calls
+from langchain_tokenmem.cli.replay import lengths_at_calls
 
 WRITTEN, BLOCK_WRITE = 5.0, 1.25
 SMALLEST_CACHE = 1_024

@@ -34,7 +34,7 @@ from _price_systems import SYSTEMS, missing_package, without_summary
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem.cli.measures import find_literals, reference_counter, text_of
-from langchain_tokenmem.core.messages import lengths_at_calls
+from langchain_tokenmem.cli.replay import lengths_at_calls
 
 RUN = 8
 """Words in a row by which a message is known in a summary."""

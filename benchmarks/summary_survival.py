@@ -25,7 +25,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.measures import reference_counter, text_of
-from langchain_tokenmem.core.messages import lengths_at_calls
+from langchain_tokenmem.cli.replay import lengths_at_calls
 from langchain_tokenmem.tokens.counters import counter_for
 
 FOLDS = (10, 50)

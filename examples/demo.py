@@ -36,10 +36,10 @@ from langchain_tokenmem.cli.measures import (
 from langchain_tokenmem.cli.page import session_page
 from langchain_tokenmem.cli.replay import (
     RecordedConversation,
+    lengths_at_calls,
     load_conversations,
 )
 from langchain_tokenmem.cli.stored_sessions import opened
-from langchain_tokenmem.core.messages import lengths_at_calls
 
 RECORDING = Path(__file__).parent / "recorded_agent.jsonl"
 REPORT = Path(__file__).parents[1] / "demo" / "report.html"

@@ -17,13 +17,13 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.measures import ReferenceCounter, reference_counter, written_calls
+from langchain_tokenmem.cli.replay import lengths_at_calls
 from langchain_tokenmem.cli.stored_sessions import StoredSessions, state_in
 from langchain_tokenmem.core.block_types import blocks_of
 from langchain_tokenmem.core.explained_request import change_between
 from langchain_tokenmem.core.inserted_text import FENCES, LOG_INTRODUCTION, SUMMARY_FENCE
 from langchain_tokenmem.core.messages import (
     block_text,
-    lengths_at_calls,
     marks_of,
     reference,
     role_of,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langchain_tokenmem.adapters.importing import is_database, sessions_in_file
 from langchain_tokenmem.cli.audit import audit, is_system
@@ -29,7 +29,6 @@ from langchain_tokenmem.cli.measures import (
 )
 from langchain_tokenmem.cli.terminal import shown_name
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.messages import lengths_at_calls
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.core.tool_calls import uniform_calls
@@ -248,6 +247,12 @@ def replay_conversation(
         fixed_tokens=replay.counter.request(filter(is_system, messages), replay.tools),
         budget_exceeded=budget_exceeded,
     )
+
+
+def lengths_at_calls(messages: Sequence[BaseMessage]) -> list[int]:
+    """Return the lengths of the history at each recorded model call."""
+    first = next((n for n, m in enumerate(messages) if not is_system(m)), 0)
+    return [n for n, m in enumerate(messages) if n > first and isinstance(m, AIMessage)]
 
 
 def allowance(new_tokens: int, budget: TokenBudget) -> float:

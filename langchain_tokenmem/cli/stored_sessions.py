@@ -267,7 +267,7 @@ def check_file(given: str) -> None:
         there = f"{file} is a folder" if file.is_dir() else f"There is no file {file}"
         raise ConfigurationError(f"{there}.")
     if file is not None and not file.stat().st_size:
-        raise ConfigurationError(f"{file} is empty.")
+        raise ConfigurationError(f"{file} is empty; it holds no store and no checkpoints.")
 
 
 def tables_of(source: str) -> set[str]:

@@ -252,15 +252,6 @@ def spoken_messages(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     return [*filter(is_spoken, with_ids(messages))]
 
 
-def lengths_at_calls(messages: Sequence[BaseMessage]) -> list[int]:
-    """Return the length of the history at each model call, which is the place of its reply.
-
-    An assistant's message at the beginning is taken for a greeting, not for a reply.
-    """
-    first = next((n for n, message in enumerate(messages) if is_spoken(message)), 0)
-    return [n for n, one in enumerate(messages) if n > first and isinstance(one, AIMessage)]
-
-
 def _unused_id(key: str, taken: Container[str | None]) -> str:
     number = 2
     while f"{key}~{number}" in taken:

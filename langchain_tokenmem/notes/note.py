@@ -287,7 +287,7 @@ _NOTE = TypeAdapter(Note)
 
 
 def note_of(value: Mapping[str, Any], user_id: str | None, level: NoteLevel) -> Note | None:
-    """Return the note in a value, or None if there is none or it belongs to another owner.
+    """Return the note in a value; None for any other value, and for a note of another owner.
 
     Raises:
         pydantic.ValidationError: When it is a note of this owner, and a field cannot be read.

@@ -311,7 +311,7 @@ class ScopedNotes:
             if note is not None and note.item_key == item.key:
                 found[item.key] = note
             elif note is not None:
-                _log_left_out(namespace, item.key, f"its key is that of {note.item_key}")
+                _log_left_out(namespace, item.key, "its id or key was changed")
         return [*found.values()]
 
     def _items(self, levels: Sequence[NoteLevel]) -> list[list[Item]]:
@@ -323,7 +323,8 @@ class ScopedNotes:
 
 @lru_cache(maxsize=1_000)  # once for each note and fault
 def _log_left_out(namespace: Namespace, key: str, fault: str) -> None:
-    logger.warning("Note %s in %s is left out: %s", key, "/".join(namespace), fault)
+    where = "/".join(namespace)
+    logger.warning("Note %s in %s is left out (%s); correct or delete it.", key, where, fault)
 
 
 def check_scope(user_id: Any, session_id: Any) -> None:

@@ -123,8 +123,8 @@ def test_a_note_that_an_edit_by_hand_damaged_is_logged_once(notebook, store, cap
         store.put(item.namespace, item.key, {**item.value, **damage})
         assert [notebook.list(**ANN), notebook.list(**ANN)] == [[], []]
     logged = [record.getMessage() for record in caplog.records]
-    assert [text.partition(" is left out: ")[0].split()[1] for text in logged] == [note.id] * 2
-    assert ["tags: " in logged[0], "its key is that of" in logged[1]] == [True, True]
+    assert [text.partition(" is left out ")[0].split()[1] for text in logged] == [note.id] * 2
+    assert ["tags: " in logged[0], "its id or key was changed" in logged[1]] == [True, True]
 
 
 def test_a_project_is_the_same_with_a_slash_at_its_end(store):

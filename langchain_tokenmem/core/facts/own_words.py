@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from langchain_tokenmem.core.facts.sentences import any_of, cues
 
@@ -33,6 +34,9 @@ _SPEAKERS = re.compile(r"histor|memor|transcript|verlauf", re.IGNORECASE)
 _BEGINNING = 150
 """Characters at the beginning of a part that show who speaks in it."""
 
+_FEWEST_SIGNS = 2
+"""Signs by which a message with a labelled question is a prompt: data, the mention of data, and a
+label for the answer."""
 _LABEL = re.compile(
     rf"^(?P<mark>#{{1,6}} |[*_]{{2}})?"
     rf"(?:(?P<data>{any_of('data_label')})|{any_of('question_label')})"
@@ -66,23 +70,34 @@ def own_words(text: str) -> str:
     return _labelled(around or text, has_data=bool(around)) or around or text
 
 
+class _Block(NamedTuple):
+    """A tagged part of a message: its place with the tags, the tag's name, what is inside."""
+
+    start: int
+    end: int
+    name: str
+    inside: str
+
+    @property
+    def is_question(self) -> bool:
+        return _QUESTION_TAG.fullmatch(self.name) is not None
+
+
 def _tagged(text: str) -> str:
-    """Return the question and the words around the tagged data; empty if there are none."""
+    """Return the question, or else the words around tagged data; empty without such data."""
     blocks = [*_blocks(text)]
-    questions = [inside.strip() for _, _, name, inside in blocks if _QUESTION_TAG.fullmatch(name)]
-    data = [
-        (start, stop)
-        for start, stop, name, inside in blocks
-        if _QUESTION_TAG.fullmatch(name)
-        or _PROGRAM_TAG.fullmatch(name)
-        or ((questions or len(inside) >= FEWEST_DATA) and not _is_own(name, inside))
+    questions = [one.inside.strip() for one in blocks if one.is_question]
+    left_out = [
+        one
+        for one in blocks
+        if one.is_question
+        or _PROGRAM_TAG.fullmatch(one.name)
+        or ((questions or len(one.inside) >= FEWEST_DATA) and not _is_own(one.name, one.inside))
     ]
-    if len(data) == len(questions):
+    if len(left_out) == len(questions):
         return ""
-    starts, ends = [start for start, _ in data], [stop for _, stop in data]
-    around = "".join(
-        text[end:start] for end, start in zip([0, *ends], [*starts, None], strict=True)
-    )
+    ends, starts = [0, *(one.end for one in left_out)], [one.start for one in left_out]
+    around = "".join(text[end:start] for end, start in zip(ends, [*starts, None], strict=True))
     return "\n".join([*questions, *_own_lines(around)]) if questions else around.strip()
 
 
@@ -96,32 +111,33 @@ def _own_lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if cues("first_person").search(line)]
 
 
-def _blocks(text: str) -> Iterator[tuple[int, int, str, str]]:
-    """Yield the outermost blocks of data and questions: start, end, name of the tag, content."""
-    end, in_fence, open_names = 0, False, set[str]()
+def _blocks(text: str) -> Iterator[_Block]:
+    """Yield the outermost parts with a tag of data or of a question."""
+    end, in_fence, unclosed = 0, False, set[str]()
     for match in _FENCE_OR_TAG.finditer(text):
-        tag = match["name"]
         if match.start() < end:
             continue
         if match["fence"]:
             in_fence = not in_fence
-        elif not in_fence and tag not in open_names:
-            name = _WORD_BORDER.sub("_", tag).lower()
-            close = f"</{tag}>"
-            if not (_DATA_TAG.fullmatch(name) or _QUESTION_TAG.fullmatch(name)):
-                continue
-            found = text.find(close, match.end())
-            if found < 0:
-                open_names.add(tag)
-                if len(open_names) > _MOST_UNCLOSED:
-                    return
-                continue
-            end = found + len(close)
-            yield match.start(), end, name, text[match.end() : found]
+            continue
+        tag = match["name"]
+        name = _WORD_BORDER.sub("_", tag).lower()
+        is_known = _DATA_TAG.fullmatch(name) or _QUESTION_TAG.fullmatch(name)
+        if in_fence or tag in unclosed or not is_known:
+            continue
+        closing = f"</{tag}>"
+        found = text.find(closing, match.end())
+        if found >= 0:
+            end = found + len(closing)
+            yield _Block(match.start(), end, name, text[match.end() : found])
+        else:
+            unclosed.add(tag)
+            if len(unclosed) > _MOST_UNCLOSED:
+                return
 
 
 def _labelled(text: str, *, has_data: bool) -> str:
-    """Return the question that a label marks before or after the data; empty if there is none.
+    """Return the question that a label marks before or after the data; empty without a label.
 
     Args:
         text: The message without tagged data.
@@ -132,9 +148,8 @@ def _labelled(text: str, *, has_data: bool) -> str:
     labels = [*_LABEL.finditer(prompt)]
     data = next((label for label in labels if label["data"]), None)
     questions = [label for label in labels if not label["data"]]
-    has_data = has_data or data is not None
-    is_prompt = has_answer or speaks_of_data if has_data else has_answer and speaks_of_data
-    if not questions or not is_prompt:
+    signs = [has_answer, speaks_of_data, has_data or data is not None]
+    if not questions or sum(signs) < _FEWEST_SIGNS:
         return ""
     if data and questions[0].start() < data.start():
         question, part = prompt[questions[0].end() : data.start()], prompt[data.end() :]
