@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from langchain_tokenmem.core.facts.failures import error_lines
 from langchain_tokenmem.core.facts.sentences import continues, cues
 
 FEWEST_WORDS = 8
@@ -17,7 +18,7 @@ _CLAUSE_END = re.compile(r"[,;:](?=\s)|\s(?=[–—(-]\s?)|[，；：、]")
 _UNSPACED_END = re.compile(r"(?<=[。！？，；：、」』”]) (?=[\u3000-\u9fff\uff00-\uffef])")
 _LIST_ITEM = re.compile(r"(?<=[:;]) (?=\d{1,2}\. )")
 _FEW_WORDS, _FEW_SIGNS = 3, 6
-_NO_SENTENCE = re.compile(r"\S*[$#]|</?\w+>|-{2}.*-{2}|\[code\]")
+_NO_SENTENCE = re.compile(r"\S*[$#]|</?\w+>|-{2}.*-{2}|\[code[^\]]*\]")
 """A prompt, a tag, a ruler, or `[code]`, which say nothing as a last sentence."""
 _REST_OF_GREETING = re.compile(r"[\s,]*(?:[A-Z]\w*)?[!！]")
 """What may follow a greeting in its sentence: a name, and the exclamation mark."""
@@ -25,7 +26,19 @@ _OPENING = ("(", "[", "{", "“", "«", "「", '"', "`")
 _LONGEST_OPEN = 400
 """Characters after which a bracket or quote that is never closed no longer holds a piece open."""
 _RULER = re.compile(r"([^\w\s`~])\1{4,}")
-_CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+_CODE = re.compile(r"(?:```(.*?)(?:```|\Z)|~~~(.*?)(?:~~~|\Z))", re.DOTALL)
+_SAYS_LITTLE = re.compile(
+    r"\W*$|\s*(?:#|//|/?\*|--|<!|[\"']{3}|(?:import|from|use|using|package|require|export \w+=)\b)"
+)
+"""A line of code that does not say what the code is: a comment, an import, a bracket."""
+_FRAMES = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+|(?:^[ \t]+at .+\n)+", re.MULTILINE
+)
+"""The calls that led to an error, before its line in Python and behind it in other languages."""
+_NAME_OF_CODE, _ERROR_OF_REPORT = 40, 80
+"""Characters of the line of a block that says what it is."""
+_END_OF_REPORT = 3
+"""Last lines of a block, of which one reports the error if the block is a report."""
 
 
 def without_line_breaks(text: str) -> str:
@@ -69,9 +82,27 @@ def is_open(piece: str) -> bool:
 
 
 def without_code(text: str) -> str:
-    """Return a text with `[code]` in place of each fenced block, and with short rulers."""
-    text = _RULER.sub(r"\1\1\1", text)
-    return _CODE.sub("[code]\n", text) if "```" in text or "~~~" in text else text
+    r"""Return a text with a line in place of each fenced block, short rulers and no stack traces.
+
+    The line is that of the error in a report, and the first that says what the code is.
+
+    Example:
+        >>> without_code("Try this:\n```python\nimport re\n\ndef parse(text):\n    ...\n```")
+        'Try this:\n[code: def parse(text)]\n'
+    """
+    text = _FRAMES.sub("", _RULER.sub(r"\1\1\1", text))
+    return _CODE.sub(_line_of_code, text) if "```" in text or "~~~" in text else text
+
+
+def _line_of_code(block: re.Match[str]) -> str:
+    _, _, code = (block[1] or block[2] or "").partition("\n")  # after the name of the language
+    lines = [line for line in code.splitlines() if line.strip()]
+    errors = error_lines("\n".join(lines[-_END_OF_REPORT:]))
+    says = errors[-1:] or [line for line in lines if not _SAYS_LITTLE.match(line)]
+    most = _ERROR_OF_REPORT if errors else _NAME_OF_CODE
+    name = beginning_of(without_line_breaks(says[0]), most) if says else ""
+    name = name.rstrip(" {[(:;,").replace("[", "(").replace("]", ")")
+    return f"[code: {name}]\n" if name else "[code]\n"
 
 
 def forms_of(text: str, lengths: tuple[int, ...]) -> list[str]:

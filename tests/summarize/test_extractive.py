@@ -325,6 +325,29 @@ def test_a_long_message_is_told_by_its_first_sentences_and_its_last_one() -> Non
         assert line.endswith("no one entered. …")
 
 
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("```python\nimport re\n\n# Parses.\ndef parse(text):\n    ...\n```", "def parse(text)"),
+        ("~~~sql\nCREATE TABLE lines (\n    cents INTEGER\n);\n~~~", "CREATE TABLE lines"),
+        ("```\nFAILED a.py::b - OSError: busy\n1 failed\n```", "FAILED a.py::b - OSError: busy"),
+        ("```js\nconst names = ['a', 'b'];\n```", "const names = ('a', 'b')"),
+        ("```\n# only this\n```", ""),
+        ("```make test```", ""),
+    ],
+)
+def test_a_block_of_code_is_named_by_a_line_of_it(code: str, shown: str) -> None:
+    [line] = lines(HumanMessage(f"Is this fine?\n{code}\nI run it twice.", id="h1"))
+    name = f": {shown}" if shown else ""
+    assert line.endswith(f"User: Is this fine? [code{name}] I run it twice.")
+
+
+def test_the_frames_of_a_traceback_are_not_shown() -> None:
+    text = f'It fails:\n\nTraceback (most recent call last):\n{" " * 2}File "a.py", line 1\n'
+    [line] = lines(HumanMessage(f"{text}{' ' * 4}run()\nKeyError: 'id'\n\nWhy?", id="h1"))
+    assert line.endswith("User: It fails: KeyError: 'id' Why?")
+
+
 def test_the_line_of_a_prompt_with_documents_is_the_question() -> None:
     documents = "Refunds take a month. " * 40
     prompt = f"Use the following context to answer.\n\n{documents}\nQuestion: {{}}\nAnswer:"

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from langchain_tokenmem.core.facts.failures import error_lines
 from langchain_tokenmem.core.facts.sentences import (
     any_of,
     cues,
@@ -149,16 +150,37 @@ def request_in(sentences: Sequence[str]) -> str | None:
 
 
 def reported_problem(sentences: Sequence[str]) -> str | None:
-    """Return the first sentence that reports an error, or None.
+    """Return the first sentence in which a user reports an error, or None; not the error itself.
 
     Example:
-        >>> reported_problem(["Hi.", "The login page crashes on Safari."])
+        >>> reported_problem(["KeyError: 'id'", "The login page crashes on Safari."])
         'The login page crashes on Safari.'
     """
     for sentence in sentences:
-        if cues("error").search(sentence) and not is_question(sentence):
+        is_report = cues("error").search(sentence) and not error_lines(sentence)
+        if is_report and not is_question(sentence):
             return one_line(_without_salutation(sentence), MAX_TASK)
     return None
+
+
+_SOLVED_SENTENCES, _SOLVED_WORDS = 2, 12
+"""A user who says that an error is gone does so in a short sentence at the beginning."""
+
+
+def says_solved(sentences: Sequence[str]) -> bool:
+    """Return whether a message begins with the news that what was wrong works now.
+
+    Example:
+        >>> says_solved(["The timeout fixed it, thanks.", "Next: the page."])
+        True
+        >>> says_solved(["Still not fixed."])
+        False
+    """
+    return any(
+        pattern("solved").search(sentence) and not pattern("not_solved").search(sentence)
+        for sentence in sentences[:_SOLVED_SENTENCES]
+        if len(sentence.split()) <= _SOLVED_WORDS and not is_question(sentence)
+    )
 
 
 def objective_in(sentence: str) -> str | None:
@@ -179,10 +201,11 @@ def _asks(sentence: str) -> bool:
     text = _without_salutation(sentence)
     bare = without_lead(_POLITE, text)
     if is_question(sentence):
-        asks = _ASKING_YOU.search(text)
+        asks = bool(_ASKING_YOU.search(text))
     else:
-        asks = pattern("task_verb").match(bare) or cues("request").search(text)
-    return bool(asks) and not _BACK_TO_WORK.match(bare) and not pattern("no_request").search(text)
+        is_wish = bool(cues("request").search(text)) and not _RULE.match(bare)
+        asks = is_wish or bool(pattern("task_verb").match(bare))
+    return asks and not _BACK_TO_WORK.match(bare) and not pattern("no_request").search(text)
 
 
 def _points(sentence: str) -> bool:
