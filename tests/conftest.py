@@ -17,7 +17,7 @@ settings.register_profile(
 # `make test`: a few examples of each property, so that the suite is run often
 settings.register_profile("fast", parent=settings.get_profile("full"), max_examples=10)
 settings.register_profile(
-    "ci", parent=settings.get_profile("full"), max_examples=40, derandomize=True
+    "ci", parent=settings.get_profile("full"), max_examples=30, derandomize=True
 )
 settings.register_profile("long", parent=settings.get_profile("full"), max_examples=2_000)
 settings.load_profile(

@@ -21,9 +21,12 @@ from tests.golden.play import play
 from tests.golden.recordings import recorded_agent
 
 CASES = [
-    *((window, adapter, "extractive") for window in (4_000, 8_000) for adapter in CHATS),
-    *((32_000, adapter, "extractive") for adapter in ("by-hand", "history", "middleware")),
-    *((window, adapter, "model") for window in (4_000, 8_000) for adapter in CHATS),
+    *((4_000, adapter, variant) for adapter in CHATS for variant in ("extractive", "model")),
+    *(
+        (window, name, "extractive")
+        for window in (8_000, 32_000)
+        for name in ("by-hand", "middleware")
+    ),
     *((4_000, adapter, "extractive-recall") for adapter in ("history", "node")),
 ]
 QUICK = {(4_000, "by-hand", "extractive")}
