@@ -10,6 +10,7 @@ from sqlalchemy.schema import CreateSchema
 from stored_turns import turn
 
 from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.background import waiting_at_most
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage.sessions import find, save
 from langchain_tokenmem.storage.tables import schema_sql
@@ -114,6 +115,19 @@ def test_a_lost_connection_is_a_clear_error_and_the_next_call_works(postgres, lo
         assert [hit.text for hit in recall.search("the key", session_id="s")] == [said.content]
     assert not [one for one in caplog.records if one.name.startswith("langchain_tokenmem")]
     admin.dispose()
+
+
+def test_a_turn_waits_for_a_locked_thread_no_longer_than_it_may(postgres):
+    with TranscriptStore(postgres) as one, TranscriptStore(postgres) as other:
+        one.add("s", [HumanMessage("first", id="1")])
+        with (
+            one.database.writing("here", "s"),
+            waiting_at_most(0.1),
+            pytest.raises(StoreError, match="nothing was done"),
+        ):
+            other.add("s", [HumanMessage("second", id="2")])
+        other.add("s", [HumanMessage("second", id="2")])
+        assert [message.content for message in one.messages("s")] == ["first", "second"]
 
 
 def test_who_waited_for_a_thread_reads_its_row_as_it_is_by_then(postgres):

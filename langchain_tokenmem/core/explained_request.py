@@ -84,11 +84,15 @@ def change_between(before: MemoryState | None, after: MemoryState) -> Change | N
     shortened = sum(before["cuts"].get(key) != cut for key, cut in after["cuts"].items())
     covered = after["summary"]["covered"] if after["summary"] else 0
     covered = max(0, covered - (old["covered"] if old else 0))
+    if not (new or covered or shortened):  # the same change, made again when a call was replayed
+        return None
     if made is not None and made != before.get("change") and not is_other:
-        return replace(_change_of(made), summarized=covered, shortened=shortened)
+        done = _change_of(made)  # the newest of those in between; a replay may decide otherwise
+        covered, shortened = max(covered, done.summarized), max(shortened, done.shortened)
+        return replace(done, summarized=covered, shortened=shortened)
     if last is not None:
         return Change(last["reason"], covered, shortened, last["created_at"])
-    return Change("cut", 0, shortened) if shortened else None
+    return Change("cut", 0, shortened)
 
 
 def _change_of(made: ChangeMade) -> Change:

@@ -183,7 +183,8 @@ class ErasableMemory:
             )
         checked_parts(transcripts, ("erase", "redact", "sessions"), "store", line)
         stores = [each.store for each in (self.notes, notes) if each is not None]
-        found = [each for each in stores if each is not None]
+        # A graph may have the store of the memory's own notebook; its notes count once.
+        found = [*{id(each): each for each in stores if each is not None}.values()]
         if stores and not found:
             raise ConfigurationError(
                 "The notebook has no store of its own: name the one that has its notes, "

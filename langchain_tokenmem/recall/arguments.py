@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from typing import Any
 
@@ -64,6 +64,21 @@ def time_of(given: datetime | date | str | None, name: str) -> datetime | None:
             f"{name} is {given!r}; give a datetime, a date, or either in ISO 8601 (2026-03-01)."
         )
     return found
+
+
+def check_document_ids(sources: Iterable[IndexSource]) -> None:
+    """Check that no document would replace another one of the same call, as in Chroma and FAISS.
+
+    Raises:
+        ConfigurationError: When two different texts have one id.
+    """
+    texts: dict[str, str] = {}
+    for source in sources:
+        if texts.setdefault(source.source_id, source.text) != source.text:
+            raise ConfigurationError(
+                f"Two documents have the id {source.source_id!r}, and nothing was added. Give each "
+                f'its own id; parts of one document share metadata["document_id"].'
+            )
 
 
 def document_source(

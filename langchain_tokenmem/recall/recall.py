@@ -19,6 +19,7 @@ from langchain_tokenmem.core.search_units import Change, Hit, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.recall.arguments import (
+    check_document_ids,
     checked_counter,
     document_source,
     scope_of,
@@ -361,10 +362,12 @@ class Recall(Closeable):
 
         Raises:
             ScopeError: When neither is named, or the session belongs to another user.
-            ConfigurationError: When a document or a date is invalid; nothing was added.
+            ConfigurationError: When a document or a date is invalid, or two different texts have
+                one id; nothing was added.
         """
         now = datetime.now(UTC)
         sources = [document_source(each, session_id, user_id, now) for each in documents]
+        check_document_ids(sources)
         if sources:
             self._store.index.put_documents(sources)
         elif session_id is None and user_id is None:

@@ -40,6 +40,14 @@ _AT_ONCE = 500
 _DAMAGE_CODES = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")
 _DAMAGE_WORDS = ("malformed", "not a database", "could not decode", "no such table", "no such col")
 _NO_WRITE = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
+_ADVICE = {
+    ("SQLITE_BUSY", "SQLITE_LOCKED", "55P03", "40001", "40P01"): (
+        " Another writer holds it, and nothing was done. Call again, or find a program whose "
+        "transaction is still open."
+    ),
+    ("SQLITE_FULL", "53100"): " Free space on its disk, then call again.",
+}
+"""What to do about an error, by the beginnings of its codes."""
 
 Key = TypeVar("Key")
 
@@ -186,9 +194,12 @@ class Database:
     ) -> Iterator[sa.Connection]:
         # Setting options of an engine takes as long as a statement.
         with engine.connect() as connection, connection.execution_options(**options).begin():
+            wait_ms = f"{1000 * _busy_seconds():.0f}"
             if self.is_sqlite:  # a listener could do this, too, but would slow down every statement
-                connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
+                connection.exec_driver_sql(f"PRAGMA busy_timeout={wait_ms}")
                 connection.exec_driver_sql(begin)
+            elif not options:  # a writer
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {wait_ms}")
             try:
                 yield connection
             except BaseException:
@@ -307,10 +318,14 @@ class Database:
                         f"{about}: the folder of {self._path} does not exist, and nothing was "
                         f"stored. Create it."
                     ) from error
+                advice = (
+                    "On a disk that is read-only, add &immutable=1, if no -wal file is beside it"
+                    if self._is_read_only
+                    else f"A file that is only to be read is sqlite:///file:{file}?mode=ro&uri=true"
+                )
                 raise StoreError(
-                    f"{about}: {self._path} cannot be written ({cause}), and nothing was stored. "
-                    f"Change the permissions of the file and its folder; a file that is only to be "
-                    f"read is named sqlite:///file:{self._path}?mode=ro&uri=true."
+                    f"{about}: {file} cannot be written ({cause}), and nothing was stored. Change "
+                    f"the permissions of the file and its folder. {advice}."
                 ) from error
             if isinstance(error, DBAPIError) and error.connection_invalidated:
                 raise StoreError(
@@ -329,7 +344,10 @@ class Database:
                     f"{about}: no connection to the database could be opened ({fault}), and "
                     f"nothing was stored. Check the server and the URL, then call again."
                 ) from error
-            raise StoreError(f"{about}: the database reported an error ({fault}).") from error
+            advice = next((text for codes, text in _ADVICE.items() if code.startswith(codes)), "")
+            raise StoreError(
+                f"{about}: the database reported an error ({fault}).{advice}"
+            ) from error
 
 
 def _busy_seconds() -> float:

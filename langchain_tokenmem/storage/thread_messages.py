@@ -42,6 +42,7 @@ from langchain_tokenmem.storage.tables import checkpoints, messages
 from langchain_tokenmem.storage.transcripts import (
     TranscriptRow,
     append,
+    first_time,
     hide,
     read_named,
     row_of,
@@ -248,6 +249,8 @@ class MessageWriter:
                 seq = self.session.last_seq = self.session.last_seq + 1
                 moment = datetime.fromisoformat(row["created_at"])
                 self._new.append(TranscriptRow(seq, one.stored, moment, number=number))
+            else:
+                row |= first_time(self.connection, self.session, seq)
             self._seqs[name] = seq
             row |= {"seq": seq, "is_shown": int(is_new)}
         row |= {"digest": key[0], "has_own_id": int(bool(message.id))}

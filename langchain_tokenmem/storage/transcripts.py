@@ -273,6 +273,8 @@ def append(
             known[name] = at, set()
         known[name][1].add(digest)
         row = row_of(session, number + len(rows), at, one, now) | {"digest": digest}
+        if at in edited:
+            row |= first_time(connection, session, at)
         rows.append(row)
         if at not in edited:
             moment = datetime.fromisoformat(row["created_at"])
@@ -283,7 +285,7 @@ def append(
     connection.execute(insert(messages), rows)
     newest = max(datetime.fromisoformat(row["created_at"]) for row in rows)
     session.last_seq = seq
-    session.note_activity(newest)
+    session.note_activity(max(newest, now) if edited else newest)
     session.edits += len(edited)
     new_rows = {row.seq for row in added}
     if edited & new_rows:  # edited within one batch
@@ -317,6 +319,17 @@ def row_of(
         "message": text,
         "exact": None,
     }
+
+
+def first_time(connection: Connection, session: Session, seq: int) -> dict[str, str]:
+    """Return the column with the time of a stored message: an edit changes what it says, not when.
+
+    Empty if the message is not stored yet.
+    """
+    own = (messages.c.session == session.id, messages.c.seq == seq)
+    query = select(messages.c.created_at).where(*own).order_by(messages.c.number).limit(1)
+    row = connection.execute(query).first()
+    return {} if row is None else {"created_at": row.created_at}
 
 
 def wordings_of(

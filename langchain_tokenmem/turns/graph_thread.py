@@ -210,27 +210,19 @@ class GraphThread:
         return Snapshot(request, self.messages, state, state, request.options)
 
     def commit(self, snapshot: Snapshot, state: MemoryState) -> bool:
-        """Remember a new summary in case the graph loses its state.
+        """Remember a new summary in case the graph does not get or loses the state with it.
 
-        The state itself is returned to the graph in the node's update.
+        The state itself is returned to the graph in the node's update. A call that is cancelled or
+        fails returns nothing; then the summary waits for the thread's next call, so that neither a
+        retry nor a fallback to another model pays for it again.
         """
         if state["summary"] is not snapshot.state["summary"]:
-            self._remember(snapshot, state)
+            self._remember(replace(snapshot, state=snapshot.stored), state)
         return True
 
     def delivered(self, state: MemoryState) -> None:
         """Record that the graph gets a new state: no summary in it is needed again."""
         self.memory.finished_summaries.delivered(self.key, state)
-
-    def keep_summary(self, state: MemoryState) -> None:
-        """Keep a new summary for the thread's next call, because the graph does not get this state.
-
-        So neither a retry, nor a fallback to another model, nor the call after one that was
-        cancelled pays for it again.
-        """
-        if self.key is not None:
-            summaries = self.memory.finished_summaries
-            summaries.put(self.messages, self.state, state, key=self.key)
 
     def summarize(self, snapshot: Snapshot, _wait_s: float) -> None:
         """Make the due summary; it waits for the next turn of this thread.
@@ -244,7 +236,7 @@ class GraphThread:
                 after = self.memory.compact_behind(part, after, **snapshot.options)
                 self.memory.background_summaries.extend(self.key)
         finally:
-            self._remember(snapshot, after, self.key)
+            self._remember(snapshot, after)
 
     @property
     def _agent(self) -> Hashable:
@@ -252,14 +244,14 @@ class GraphThread:
         name = self.key[-1] if isinstance(self.key, tuple) else ""
         return self.thread, self.subgraph, name
 
-    def _remember(self, snapshot: Snapshot, after: MemoryState, key: Hashable = None) -> None:
+    def _remember(self, snapshot: Snapshot, after: MemoryState) -> None:
         """Remember a new summary, unless it was made under an instruction."""
         if snapshot.request.instruction is not None:
             return
         messages, before = snapshot.messages, snapshot.state
         places = self._places(before, snapshot.request, after)
         self.memory.finished_summaries.put(
-            messages, before, after, key=key, places=places, agent=self._agent
+            messages, before, after, key=self.key, places=places, agent=self._agent
         )
 
     def _places(

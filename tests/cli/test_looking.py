@@ -305,6 +305,7 @@ def test_past_calls_of_a_chain_are_played_again_under_its_own_budget(tmp_path):
         assert found["window"] == 1_200
     assert len(found["hidden"]["summarized"]) >= 1
     assert found["change"]["before"] > found["change"]["after"] > 0
+    assert "Changed before this call: nothing." in ran("explain", tmp_path / "chain.db", "c1")
 
 
 @pytest.mark.slow

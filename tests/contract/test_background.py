@@ -156,7 +156,7 @@ async def test_a_turn_waits_for_a_locked_database_no_longer_than_it_may(way: Way
     if way.is_graph:
         assert len(await in_time(chat, "What does it cost?")) == 1
     else:
-        with pytest.raises(StoreError):
+        with pytest.raises(StoreError, match="nothing was done"):
             await in_time(chat, "What does it cost?")
     other.rollback()
     other.close()

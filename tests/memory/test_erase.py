@@ -154,7 +154,7 @@ def test_redacting_a_user_reaches_transcripts_pins_blocks_and_notes(
     talk(memory, transcripts)
     talk(memory, transcripts, "b", "bob")
     given = {"store": transcripts, "user_id": "ann"}
-    would = memory.redact(WORDS, dry_run=True, **given)
+    would = memory.redact(WORDS, dry_run=True, notes=Notebook(note_store), **given)
     receipt = asyncio.run(memory.aredact(WORDS, **given))
     assert receipt.counts == would.counts
     assert (receipt.counts["messages"], receipt.counts["notes"]) == (1, 3)
@@ -182,6 +182,8 @@ def test_redacted_notes_are_written_and_files_with_the_words_reported(transcript
     assert receipt.unreached == (
         "damaged files of notes that hold the words (1): repair or delete them",
     )
+    same = memory.redact(WORDS, store=transcripts, user_id="ann", notes=Notebook(store))
+    assert same == replace(receipt, counts={})
     damaged.unlink()
     assert memory.redact(WORDS, store=transcripts, user_id="ann").unreached == ()
 

@@ -49,6 +49,15 @@ def test_a_known_id_takes_the_place_of_the_earlier_one(recall):
     assert recall.count(session_id="s") == 1
 
 
+def test_two_texts_with_one_id_in_one_call_are_an_error_and_a_repeated_one_is_not(recall):
+    other = Document("The warranty covers five winters.", id="w")
+    with pytest.raises(ConfigurationError, match="have the id 'w', and nothing was added"):
+        recall.add_documents([*PARTS, WARRANTY, other], session_id="s")
+    assert recall.count() == 0
+    recall.add_documents([WARRANTY, *PARTS, WARRANTY], session_id="s")
+    assert recall.count() == 1 + len(PARTS)
+
+
 def test_the_filter_matches_exactly(store, recall):
     recall.add_documents(
         [

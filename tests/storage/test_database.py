@@ -160,6 +160,29 @@ def test_a_file_that_is_named_as_read_only_is_read(path: Path):
         assert store.count("s") == 2
 
 
+def test_a_file_that_cannot_be_opened_as_read_only_is_an_error_with_other_advice(path: Path):
+    with (
+        TranscriptStore(f"sqlite:///file:{path}?mode=ro&uri=true") as store,
+        pytest.raises(StoreError, match=r"add &immutable=1, if no -wal file"),
+    ):
+        store.count("s")
+
+
+def test_a_disk_that_is_full_is_an_error_with_advice_and_nothing_stored_is_lost(path: Path):
+    with TranscriptStore(path) as store:
+        store.add("s", turn(1))
+
+        def fill():
+            with store.database.writing("s") as connection:
+                connection.exec_driver_sql("PRAGMA max_page_count = 1")
+                connection.exec_driver_sql("CREATE TABLE more AS SELECT zeroblob(1000000) AS data")
+
+        with pytest.raises(StoreError, match=r"is full.*Free space"):
+            fill()
+        store.add("s", turn(2))
+        assert store.count("s") == 4
+
+
 # --- URLs and paths
 
 

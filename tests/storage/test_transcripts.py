@@ -1,6 +1,7 @@
 """A transcript: ids, order, resends, edits, owners, and who may share a store."""
 
 import logging
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -121,6 +122,25 @@ def test_an_edit_reaches_the_threads_next_request_and_no_older_checkpoint(store:
         store.hide("t", ["m"])
     with pytest.raises(StoreError, match="no message"):
         store.edit("t", "n", HumanMessage("x"))
+
+
+def test_an_edit_keeps_the_time_of_its_message_and_is_an_activity(store: TranscriptStore):
+    long_ago = {"tokenmem": {"created_at": "2020-02-01T00:00:00+00:00"}}
+    said = [HumanMessage("In Rome.", id=name, response_metadata=long_ago) for name in "mno"]
+    builder = StateGraph(MessagesState).add_node("end", lambda _: {}).add_edge(START, "end")
+    graph = builder.compile(checkpointer=TokenMemorySaver(store))
+    config = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"messages": said}, config)
+    with Recall(store) as recall:
+        graph.invoke({"messages": [human("In Oslo.")]}, config)
+        store.edit("t", "n", HumanMessage("In Oslo.", response_metadata=long_ago))
+        store.add("s", said)
+        store.add("s", [human("In Oslo."), human("In Oslo.", "n")])
+        assert len({row.created_at for name in "st" for row in store.rows(name)}) == 1
+        for name in ("s", "t"):
+            hits = recall.search("Oslo", session_id=name, before=datetime(2021, 1, 1, tzinfo=UTC))
+            assert len(hits) == 2
+    assert store.expire(timedelta(days=30), dry_run=True).expired == ()
 
 
 # --- what is read

@@ -271,19 +271,14 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         result = await take(call.thread, call.turn)
         try:
             response = await self._sent(call, result, handler)
-        except BaseException as error:  # a caller who cancels the call, too
+        except Exception as error:
             tighter = call.tighter(result) if is_overflow(error) else None
             if tighter is None:
-                call.failed(result)
                 raise
-            try:
-                with raising_first(error):
-                    shorter = await take(tighter.thread, tighter.turn)
-                    result = replace(shorter, changed=result.changed or shorter.changed)
-                    response = await self._sent(call, result, handler)
-            except BaseException:
-                call.failed(result)
-                raise
+            with raising_first(error):
+                shorter = await take(tighter.thread, tighter.turn)
+                result = replace(shorter, changed=result.changed or shorter.changed)
+                response = await self._sent(call, result, handler)
         thread, memory = call.thread, call.thread.memory
         messages = memory.without_copies(response.result)
         if memory.background or memory.engine.rules.show_times:

@@ -52,11 +52,6 @@ class ModelCall:
     turn: TurnRequest
     added: Added | None
 
-    def failed(self, result: TurnResult) -> None:
-        """Keep the summary of a call that failed, unless an instruction of the agent shaped it."""
-        if self.turn.instruction is None:
-            self.thread.keep_summary(result.state)
-
     def tighter(self, result: TurnResult) -> ModelCall | None:
         """Return the turn after a provider found the request too long; None if it cannot shrink."""
         turn = tighter_request(self.thread.memory, self.turn, result.view)

@@ -1,6 +1,7 @@
 """The middleware of `create_agent`: refusals of the model, sub-agents, interrupts, neighbours."""
 
 import asyncio
+import threading
 from itertools import count
 from typing import Any
 
@@ -22,10 +23,13 @@ from pydantic import create_model
 
 from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TokenMemorySaver
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
+from langchain_tokenmem.summarizers import Summary
 from tests.adapters.integrations import (
     agent_of,
+    agent_with,
     call,
     contents,
+    graph_with,
     look,
     rounds,
     state_of,
@@ -33,7 +37,7 @@ from tests.adapters.integrations import (
     thread,
     turns,
 )
-from tests.fakes import entries_of, log_text, memory_of, newest_entry
+from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text, memory_of, newest_entry
 from tests.providers import StrictModel, problems
 from tests.summarize.models import Scripted
 
@@ -207,6 +211,36 @@ async def test_a_summary_of_a_call_that_is_cancelled_is_not_made_again(backgroun
     assert len({*questions}) == len(questions)
     assert stopped
     assert "was not kept" not in caplog.text
+
+
+@pytest.mark.parametrize("made_by", [agent_with, graph_with])
+async def test_a_summary_that_is_finished_when_its_call_is_cancelled_is_not_made_again(made_by):
+    class Writer(ListSummarizer):
+        is_quick = False
+
+        def summarize(self, request):
+            self.requests.append(request)
+            return Summary(f"- Summary {len(self.requests)}.", "list", "1")
+
+    class Stopping(CharCounter):
+        def text(self, text):
+            if len(stopped) < len(made) and f"Summary {len(made)}." in text:
+                stopped.append(loop.call_soon_threadsafe(turn.cancel))  # a user has pressed "Stop"
+            return super().text(text)
+
+    loop, writer, stopped, numbers = asyncio.get_running_loop(), Writer(), [], count()
+    made = writer.requests
+    _, agent = made_by(TokenMemory(1_000, summarizer=writer, background=False, counter=Stopping()))
+    while len(made) < 3:
+        question = f"Question {next(numbers)}? " + "why " * 60
+        turn = asyncio.create_task(agent.ainvoke({"messages": question}, thread()))
+        await asyncio.wait([turn])
+        for each in threading.enumerate():
+            if each.name == "tokenmem":
+                await asyncio.to_thread(each.join)
+    asked = [text for batch in made for text in texts(batch.messages) if "Question" in text]
+    assert len({*asked}) == len(asked)
+    assert len(stopped) == len(made)
 
 
 @pytest.mark.slow
