@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -18,6 +18,7 @@ from langchain_tokenmem.core.messages import (
     is_spoken,
     marked,
     marks_of,
+    reference,
     role_of,
     same_objects,
     unmarked,
@@ -122,15 +123,34 @@ def spans_of(
 
 def is_whole(entry: SummaryEntry, messages: Sequence[BaseMessage]) -> bool:
     """Return whether these are exactly the messages that an entry was written about."""
-    return len(messages) == entry["covered"] and entry.get("digest") == digest_of_ids(messages)
+    digest = digest_of_texts(message.id or "" for message in messages)
+    return len(messages) == entry["covered"] and entry.get("digest") == digest
+
+
+_LAST_IDS = 8
+"""Number of ids for finding the end of an entry if messages were removed."""
+
+
+class EntryPlace(TypedDict):
+    """The fields of a `SummaryEntry` that say which messages it covers."""
+
+    first: str
+    covered: int
+    last_ids: list[str]
+    digest: str
+
+
+def entry_place(ids: Sequence[str]) -> EntryPlace:
+    """Return the place of an entry that covers the messages with some ids."""
+    return {
+        "first": reference(ids[0] if ids else ""),
+        "covered": len(ids),
+        "last_ids": [*ids[: -_LAST_IDS - 1 : -1]],
+        "digest": digest_of_texts(ids),
+    }
 
 
 _DIGITS = 16
-
-
-def digest_of_ids(messages: Iterable[BaseMessage]) -> str:
-    """Return the digest by which an entry identifies its messages."""
-    return digest_of_texts(message.id or "" for message in messages)
 
 
 def digest_of_texts(texts: Iterable[str]) -> str:

@@ -20,18 +20,12 @@ from cachetools import LRUCache
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
-from langchain_tokenmem.core.covered import digest_of_texts, original_of
-from langchain_tokenmem.core.messages import (
-    digest_of,
-    reference,
-    spoken_messages,
-    text_digest,
-    with_ids,
-)
+from langchain_tokenmem.core.covered import entry_place, original_of
+from langchain_tokenmem.core.messages import digest_of, spoken_messages, text_digest, with_ids
 from langchain_tokenmem.core.turns import NO_TURNS
 from langchain_tokenmem.memory.call_counts import in_force_from
 from langchain_tokenmem.memory.prepared_call import with_sent
-from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
+from langchain_tokenmem.memory.summary_log import entry_ids
 from langchain_tokenmem.state import MemoryState, ModesState, SummaryEntry, TurnMemories
 
 _MAX_KEPT = 1_024
@@ -357,17 +351,14 @@ def _renamed(entries: Sequence[SummaryEntry], ids: Sequence[str]) -> list[Summar
         entries: The entries.
         ids: Ids of the messages that they cover, in order.
     """
-    last_ids = list(ids[: -LAST_IDS - 1 : -1])
     is_known = all("digest" in entry for entry in entries)
     if not is_known or sum(entry["covered"] for entry in entries) != len(ids):
         older: list[SummaryEntry] = [{**entry, "last_ids": []} for entry in entries[:-1]]
-        return [*older, {**entries[-1], "last_ids": last_ids}]
+        return [*older, {**entries[-1], "last_ids": entry_place(ids)["last_ids"]}]
     found: list[SummaryEntry] = []
     start = 0
     for entry in entries:
-        own = ids[start : start + entry["covered"]]
-        own_last = list(own[: -LAST_IDS - 1 : -1])
-        first, digest = reference(next(iter(own), "")), digest_of_texts(own)
-        found.append({**entry, "first": first, "last_ids": own_last, "digest": digest})
-        start += entry["covered"]
+        end = start + entry["covered"]
+        found.append({**entry, **entry_place(ids[start:end])})
+        start = end
     return found

@@ -196,7 +196,7 @@ class _Entry:
 
         The second step adds what the first one left out.
         """
-        self._show_users(_of(pieces, Kind.USER))
+        self._show_users(pieces)
         self.show(pieces, Kind.USER, Kind.ANSWER, least=Weight.NUMBER)
         self.show(pieces, Kind.USER, Kind.ANSWER)
         self.show(pieces, Kind.FAILURE)
@@ -212,11 +212,11 @@ class _Entry:
         self.show(pieces, Kind.NOTE, form=1)
         self.show(pieces, Kind.CALL, form=3)
 
-    def _show_users(self, users: Sequence[Piece]) -> None:
+    def _show_users(self, pieces: Sequence[Piece]) -> None:
         """Show what the user said within a share of the room, statements first."""
         room, self.most = self.most, int(_USER_SHARE * self.most)
-        self.show(users, Kind.USER, least=Weight.STATEMENT)
-        self.show([one for one in users if len(one.forms[-1].split()) > _FEW_WORDS], Kind.USER)
+        self.show(pieces, Kind.USER, least=Weight.STATEMENT)
+        self.show([one for one in pieces if len(one.forms[-1].split()) > _FEW_WORDS], Kind.USER)
         self.most = room
 
     def show(
