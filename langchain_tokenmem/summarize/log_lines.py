@@ -109,9 +109,9 @@ class Weight(IntEnum):
     ASKED_FOR = 5
 
 
-@dataclass
+@dataclass(eq=False)
 class Piece:
-    """Part of a line: about one message, or a call with its result.
+    """Part of a line: about one message, or a call with its result; equal only to itself.
 
     Attributes:
         kind: What it is.
@@ -187,7 +187,7 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
         piece.values = [(_without_references(value), is_used) for value, is_used in piece.values]
         piece.size = _without_references(piece.size)
     # Consecutive calls of the same tool share a line.
-    return [[*line] for _, line in groupby(shown, key=lambda piece: piece.tool or id(piece))]
+    return [[*line] for _, line in groupby(shown, key=lambda piece: piece.tool or piece)]
 
 
 def _call_of(made: Any, name: str, result: ToolMessage | None) -> ToolCall:
@@ -288,8 +288,7 @@ def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:
             if before := last.get(own):
                 one.follows(before)
             last[own] = one
-    stays = set(map(id, last.values()))
-    return [one for one in pieces if not one.key or id(one) in stays]
+    return [one for one in pieces if not one.key or last[type(one), one.key] is one]
 
 
 def _piece_of(call: ToolCall, used: set[str], heads: Mapping[str, int]) -> Piece:
