@@ -36,12 +36,12 @@ def newest_entry(summary: RunningSummary | None) -> str:
     return summary["entries"][-1]["id"] if summary else ""
 
 
-def covered_end(messages: Sequence[BaseMessage], summary: RunningSummary) -> int:
-    """Return the index after the last message that a summary covers; 0 if unknown.
+def covered_end(messages: Sequence[BaseMessage], summary: RunningSummary | None) -> int:
+    """Return the index after the last message that a summary covers; 0 without one, or if unknown.
 
     If the pointer's message was removed, the newest existing one before it is used.
     """
-    for key in (summary["covers_to"], *summary["entries"][-1]["last_ids"]):
+    for key in (summary["covers_to"], *summary["entries"][-1]["last_ids"]) if summary else ():
         for index in range(len(messages) - 1, -1, -1):
             if messages[index].id == key:
                 return index + 1
@@ -68,8 +68,7 @@ def after_clearing(messages: Sequence[BaseMessage], state: MemoryState) -> Memor
     if is_new or state["pruned"] or any(role_of(m) == "ai" for m in messages):
         return state
     there = {message.id for message in messages if is_spoken(message)}
-    is_covered = summary is not None and covered_end(messages, summary)
-    if is_covered or not there.isdisjoint([*state["kept"], *read_to]):
+    if covered_end(messages, summary) or not there.isdisjoint([*state["kept"], *read_to]):
         return state
     rest: Any = {key: value for key, value in state.items() if key not in _OF_THE_CONVERSATION}
     if "modes" in state:

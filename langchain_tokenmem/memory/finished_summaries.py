@@ -20,7 +20,7 @@ from cachetools import LRUCache
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
-from langchain_tokenmem.core.covered import entry_place, original_of
+from langchain_tokenmem.core.covered import covered_end, entry_place, original_of
 from langchain_tokenmem.core.messages import digest_of, spoken_messages, text_digest, with_ids
 from langchain_tokenmem.core.turns import NO_TURNS
 from langchain_tokenmem.memory.call_counts import in_force_from
@@ -78,7 +78,7 @@ class _FinishedSummary:
             return None
         named = with_ids(messages)
         ids = tuple(message.id or "" for message in named)
-        start = _covered_by(before, ids)
+        start = covered_end(named, before["summary"])
         if summary["covers_to"] not in ids[start:]:
             return None
         size = ids.index(summary["covers_to"], start) + 1 - start
@@ -97,7 +97,7 @@ class _FinishedSummary:
         """
         named = with_ids(messages)
         ids = tuple(message.id or "" for message in named)
-        start, end = _covered_by(now, ids), self.start + self.size
+        start, end = covered_end(named, now["summary"]), self.start + self.size
         if self.entries != entry_ids(now["summary"]) or (
             ids[start : start + self.size] != self.ids[self.start : end]
         ):
@@ -288,7 +288,7 @@ class FinishedSummaries:
         named = with_ids(messages)
         digests = [*map(_digest_of_original, named)]
         while True:
-            start = _covered_by(now, [message.id for message in named])
+            start = covered_end(named, now["summary"])
             entries, rest = entry_ids(now["summary"]), digests[start:]
             sizes = {key.size for key in kept if key.entries == entries and key.size <= len(rest)}
             keys = (
@@ -332,12 +332,6 @@ def _later_modes(
     later: ModesState = {**other, "mode": held["mode"]}
     later.pop("chosen", None)
     return {**later, "chosen": held["chosen"]} if "chosen" in held else later
-
-
-def _covered_by(state: MemoryState, ids: Sequence[str | None]) -> int:
-    """Return how many messages a state's summary covers; 0 if its pointer is missing."""
-    summary = state["summary"]
-    return ids.index(summary["covers_to"]) + 1 if summary and summary["covers_to"] in ids else 0
 
 
 def _digest_of_original(message: BaseMessage) -> str:
