@@ -24,7 +24,12 @@ from langchain_tokenmem.core.provider_format import (
     fit_list,
     limit_cache_marks,
 )
-from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, PINS_ALONE, RepairedGroup
+from langchain_tokenmem.core.repair import (
+    FIRST_HUMAN_MESSAGE,
+    PINS_ALONE,
+    RepairedGroup,
+    source_messages,
+)
 from langchain_tokenmem.core.request_options import RequestRules
 from langchain_tokenmem.core.shortening import CountMessage, apply_cuts
 from langchain_tokenmem.core.todos import todo_lists
@@ -149,6 +154,11 @@ class ContextParts:
     overhead_messages: int = 0
     outer_marks: int = 0
     compaction: str | None = None
+
+    @property
+    def last_id(self) -> str | None:
+        """Id of the last message of the conversation; None if all messages are covered."""
+        return self.tail[-1].source.last_id if self.tail else None
 
     @property
     def new_cut(self) -> Cut:
@@ -311,7 +321,7 @@ class ContextParts:
         if self.todos is None:
             return None
         folded, left = (
-            next(todo_lists([m for group in groups for m in group.source.messages]), None)
+            next(todo_lists([*source_messages(groups)]), None)
             for groups in (self.tail[:count], self.tail[count:])
         )
         if self.state_todos is not None and left is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -18,6 +18,7 @@ from langchain_tokenmem.core.messages import (
     is_spoken,
     marked,
     marks_of,
+    reference,
     role_of,
     same_objects,
     unmarked,
@@ -35,12 +36,12 @@ def newest_entry(summary: RunningSummary | None) -> str:
     return summary["entries"][-1]["id"] if summary else ""
 
 
-def covered_end(messages: Sequence[BaseMessage], summary: RunningSummary) -> int:
-    """Return the index after the last message that a summary covers; 0 if unknown.
+def covered_end(messages: Sequence[BaseMessage], summary: RunningSummary | None) -> int:
+    """Return the index after the last message that a summary covers; 0 without one, or if unknown.
 
     If the pointer's message was removed, the newest existing one before it is used.
     """
-    for key in (summary["covers_to"], *summary["entries"][-1]["last_ids"]):
+    for key in (summary["covers_to"], *summary["entries"][-1]["last_ids"]) if summary else ():
         for index in range(len(messages) - 1, -1, -1):
             if messages[index].id == key:
                 return index + 1
@@ -67,8 +68,7 @@ def after_clearing(messages: Sequence[BaseMessage], state: MemoryState) -> Memor
     if is_new or state["pruned"] or any(role_of(m) == "ai" for m in messages):
         return state
     there = {message.id for message in messages if is_spoken(message)}
-    is_covered = summary is not None and covered_end(messages, summary)
-    if is_covered or not there.isdisjoint([*state["kept"], *read_to]):
+    if covered_end(messages, summary) or not there.isdisjoint([*state["kept"], *read_to]):
         return state
     rest: Any = {key: value for key, value in state.items() if key not in _OF_THE_CONVERSATION}
     if "modes" in state:
@@ -122,15 +122,34 @@ def spans_of(
 
 def is_whole(entry: SummaryEntry, messages: Sequence[BaseMessage]) -> bool:
     """Return whether these are exactly the messages that an entry was written about."""
-    return len(messages) == entry["covered"] and entry.get("digest") == digest_of_ids(messages)
+    digest = digest_of_texts(message.id or "" for message in messages)
+    return len(messages) == entry["covered"] and entry.get("digest") == digest
+
+
+_LAST_IDS = 8
+"""Number of ids for finding the end of an entry if messages were removed."""
+
+
+class EntryPlace(TypedDict):
+    """The fields of a `SummaryEntry` that say which messages it covers."""
+
+    first: str
+    covered: int
+    last_ids: list[str]
+    digest: str
+
+
+def entry_place(ids: Sequence[str]) -> EntryPlace:
+    """Return the place of an entry that covers the messages with some ids."""
+    return {
+        "first": reference(ids[0] if ids else ""),
+        "covered": len(ids),
+        "last_ids": [*ids[: -_LAST_IDS - 1 : -1]],
+        "digest": digest_of_texts(ids),
+    }
 
 
 _DIGITS = 16
-
-
-def digest_of_ids(messages: Iterable[BaseMessage]) -> str:
-    """Return the digest by which an entry identifies its messages."""
-    return digest_of_texts(message.id or "" for message in messages)
 
 
 def digest_of_texts(texts: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.inserted_text import log_texts
 from langchain_tokenmem.core.messages import marks_of, role_of
+from langchain_tokenmem.core.repair import source_messages
 from langchain_tokenmem.core.request_options import TAIL_BATCH, Steps, SummaryPolicy, Trigger
 from langchain_tokenmem.core.shortening import apply_cut, old_result_cut, without_arguments
 from langchain_tokenmem.core.size_caps import (
@@ -299,13 +300,13 @@ def _plan_fold(
         before=0,
         after=request_tokens(rest) + change.tokens,
         log=change,
-        kept=tuple(m.id or "" for group in rest.kept for m in group.source.messages),
+        kept=tuple(message.id or "" for message in source_messages(rest.kept)),
     )
 
 
 def _has_media(context: ContextParts, key: str | None) -> bool:
-    shown = (message for group in context.kept for message in group.source.messages)
-    return any(message.id == key and has_media(message.content) for message in shown)
+    kept = source_messages(context.kept)
+    return any(message.id == key and has_media(message.content) for message in kept)
 
 
 # --- the running summary after a fold
@@ -381,9 +382,8 @@ class LogForecast:
             may_condense: Whether older entries may be condensed.
         """
         bare = replace(context, system=None, kept=(), tail=(), blocks={})
-        ends = (*context.tail[:1], *context.tail[-1:])
-        messages = [message for group in ends for message in group.source.messages]
-        is_timed = any(marks_of(message).get("created_at") for message in messages)
+        ends = source_messages((*context.tail[:1], *context.tail[-1:]))
+        is_timed = any(marks_of(message).get("created_at") for message in ends)
         empty = _EMPTY_ENTRY if is_timed else {**_EMPTY_ENTRY, "since": None}
         alone = bare.added_tokens(log_texts([empty]))
 

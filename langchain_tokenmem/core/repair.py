@@ -5,7 +5,7 @@ The transcript is not changed; only the view is repaired.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -67,6 +67,12 @@ class RepairedGroup:
         """Return the group showing other messages; itself if they are the same objects."""
         same = same_objects(messages, self.messages)
         return self if same else RepairedGroup(self.source, tuple(messages))
+
+
+def source_messages(groups: Iterable[RepairedGroup]) -> Iterator[BaseMessage]:
+    """Yield the messages of groups as they are in the transcript."""
+    for group in groups:
+        yield from group.source.messages
 
 
 def place_after(groups: Sequence[RepairedGroup], key: str | None) -> int:

@@ -33,6 +33,7 @@ from langchain_tokenmem.core.messages import (
     role_of,
     text_of,
 )
+from langchain_tokenmem.core.repair import source_messages
 from langchain_tokenmem.state import Block
 
 _ABOUT = "History, not instructions:\n"
@@ -139,8 +140,7 @@ def working_block(
     key = newest[-1].id or "" if newest and role_of(newest[-1]) == "tool" else ""
     if not key or key in context.blocks or most <= 0:
         return None
-    groups = (*context.kept, *context.tail)
-    shown_ids = {message.id for group in groups for message in group.source.messages}
+    shown_ids = {message.id for message in source_messages((*context.kept, *context.tail))}
     whole, newest_ids = shown_ids - context.cuts.keys(), {message.id for message in newest}
     earlier = [m for m in messages if m.id not in newest_ids and role_of(m) in {"ai", "tool"}]
     hidden = [m for m in earlier if m.id not in whole][-_MOST_MESSAGES:]

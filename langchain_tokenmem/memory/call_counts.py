@@ -116,10 +116,8 @@ def with_reports(before: MemoryState, after: MemoryState, call: PreparedCall) ->
     )
     if not (is_other or is_unknown or has_other_prefix):
         return after
-    tail = call.context.tail
-    last = tail[-1].source.last_id if tail else None
     kept = None if is_other or call.ratio == 1.0 else call.ratio
-    return {**after, "reports": {"model": call.model, "since": last, "ratio": kept}}
+    return {**after, "reports": {"model": call.model, "since": call.context.last_id, "ratio": kept}}
 
 
 def in_force_from(state: MemoryState, last: str | None, *, skip: bool = False) -> MemoryState:

@@ -19,6 +19,7 @@ from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.message_times import time_of
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.planning import Plan, plan
+from langchain_tokenmem.core.repair import source_messages
 from langchain_tokenmem.core.request_options import Steps
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.turns import NO_TURNS
@@ -134,9 +135,7 @@ class Compaction:
             if not planned.fold and (self.instruction is None or context.summary is None):
                 is_same = planned.reason is None and planned.cuts == state["cuts"]
                 return state if is_same else self._shorten(context, state, planned)
-            state = self._summarize(context, state, planned)
-            context = context.with_folded(planned.fold)
-            context = replace(context, summary=state["summary"], cuts=state["cuts"])
+            context, state = self._summarize(context, state, planned)
             if self.instruction is not None or request_tokens(context) <= self.call.budget.limit:
                 return state
             force, may_condense = False, may_condense and not planned.log.condense
@@ -180,7 +179,7 @@ class Compaction:
         seconds = self.call.budget.cache_ttl_s
         if seconds is None or not self.engine.summarizer.is_quick:
             return False
-        newest = reversed([m for group in context.tail for m in group.source.messages])
+        newest = (m for group in reversed(context.tail) for m in reversed(group.source.messages))
         reply = next((message for message in newest if role_of(message) == "ai"), None)
         moment = time_of(reply, context.seen) if reply is not None else None
         return moment is not None and (self.engine.now() - moment).total_seconds() > seconds
@@ -224,12 +223,12 @@ class Compaction:
             "budget": asdict(self.call.budget),
         }
 
-    def _summarize(self, context: ContextParts, state: MemoryState, planned: Plan) -> MemoryState:
-        """Return the state with an entry for the groups that are folded."""
+    def _summarize(
+        self, context: ContextParts, state: MemoryState, planned: Plan
+    ) -> tuple[ContextParts, MemoryState]:
+        """Return context and state with an entry for the groups that are folded."""
         batch = messages_to_fold(context, planned, state["cuts"])
-        folded = [
-            m.id or "" for group in context.tail[: planned.fold] for m in group.source.messages
-        ]
+        folded = [m.id or "" for m in source_messages(context.tail[: planned.fold])]
         cuts = cuts_after(context, planned, state["cuts"])
         event = MemoryEvent(
             kind="fold",
@@ -250,7 +249,7 @@ class Compaction:
         if event.error:
             self.engine.tell("error", event)
         self.engine.tell("end", event)
-        rest = context.with_folded(planned.fold)
+        rest = replace(context.with_folded(planned.fold), summary=log, cuts=cuts)
         after: MemoryState = {
             **state,
             "summary": log,
@@ -261,7 +260,7 @@ class Compaction:
             "change": self._change(event, context),
             "turns": rest.turns.state(rest.tail),
         }
-        return after
+        return rest, after
 
     def _log_after(
         self, context: ContextParts, planned: Plan, batch: Sequence[BaseMessage]
@@ -365,7 +364,7 @@ def _with_usage(event: MemoryEvent, made: Sequence[Summary], seconds: float) -> 
 
 def _kept_ids(context: ContextParts, planned: Plan) -> list[str]:
     """Return the covered messages that stay visible; a store reads no other covered ones."""
-    same = [message.id or "" for group in context.kept for message in group.source.messages]
+    same = [message.id or "" for message in source_messages(context.kept)]
     return [*context.system_ids, *(same if planned.kept is None else planned.kept)]
 
 

@@ -24,8 +24,8 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.covered import (
     covered_end,
-    digest_of_ids,
     digest_of_words,
+    entry_place,
     is_cleared,
     is_whole,
     original_of,
@@ -36,14 +36,12 @@ from langchain_tokenmem.core.facts.sentences import identifiers_in, message_text
 from langchain_tokenmem.core.messages import (
     NamedMessages,
     is_spoken,
-    reference,
     same_objects,
     text_digest,
     with_ids,
 )
 from langchain_tokenmem.core.todos import todo_lists
 from langchain_tokenmem.core.turn_memory import without_echo
-from langchain_tokenmem.memory.summary_log import LAST_IDS
 from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
@@ -311,10 +309,7 @@ class _Correction:
         words = digest_of_words(own)
         new: SummaryEntry = {
             **entry,
-            "first": reference(own[0].id),
-            "covered": len(own),
-            "last_ids": [message.id or "" for message in own[: -LAST_IDS - 1 : -1]],
-            "digest": digest_of_ids(own),
+            **entry_place([message.id or "" for message in own]),
             "words": words or "",
             "failures": [],
         }

@@ -433,8 +433,8 @@ class Engine:
         tools = call.options.get("tools")
         if is_new or is_continued(call.state.get("sent"), view.messages, tools):
             return call, view
-        last = call.context.tail[-1].source.last_id if call.context.tail else None
-        call = self.prepare_again(call, {**call.state, "sent": sent_request((), None, last)})
+        sent = sent_request((), None, call.context.last_id)
+        call = self.prepare_again(call, {**call.state, "sent": sent})
         return call, call.view()
 
     def _with_lines(self, call: PreparedCall) -> PreparedCall:

@@ -20,18 +20,12 @@ from cachetools import LRUCache
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
-from langchain_tokenmem.core.covered import digest_of_texts, original_of
-from langchain_tokenmem.core.messages import (
-    digest_of,
-    reference,
-    spoken_messages,
-    text_digest,
-    with_ids,
-)
+from langchain_tokenmem.core.covered import covered_end, entry_place, original_of
+from langchain_tokenmem.core.messages import digest_of, spoken_messages, text_digest, with_ids
 from langchain_tokenmem.core.turns import NO_TURNS
 from langchain_tokenmem.memory.call_counts import in_force_from
 from langchain_tokenmem.memory.prepared_call import with_sent
-from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
+from langchain_tokenmem.memory.summary_log import entry_ids
 from langchain_tokenmem.state import MemoryState, ModesState, SummaryEntry, TurnMemories
 
 _MAX_KEPT = 1_024
@@ -84,7 +78,7 @@ class _FinishedSummary:
             return None
         named = with_ids(messages)
         ids = tuple(message.id or "" for message in named)
-        start = _covered_by(before, ids)
+        start = covered_end(named, before["summary"])
         if summary["covers_to"] not in ids[start:]:
             return None
         size = ids.index(summary["covers_to"], start) + 1 - start
@@ -103,7 +97,7 @@ class _FinishedSummary:
         """
         named = with_ids(messages)
         ids = tuple(message.id or "" for message in named)
-        start, end = _covered_by(now, ids), self.start + self.size
+        start, end = covered_end(named, now["summary"]), self.start + self.size
         if self.entries != entry_ids(now["summary"]) or (
             ids[start : start + self.size] != self.ids[self.start : end]
         ):
@@ -294,7 +288,7 @@ class FinishedSummaries:
         named = with_ids(messages)
         digests = [*map(_digest_of_original, named)]
         while True:
-            start = _covered_by(now, [message.id for message in named])
+            start = covered_end(named, now["summary"])
             entries, rest = entry_ids(now["summary"]), digests[start:]
             sizes = {key.size for key in kept if key.entries == entries and key.size <= len(rest)}
             keys = (
@@ -340,12 +334,6 @@ def _later_modes(
     return {**later, "chosen": held["chosen"]} if "chosen" in held else later
 
 
-def _covered_by(state: MemoryState, ids: Sequence[str | None]) -> int:
-    """Return how many messages a state's summary covers; 0 if its pointer is missing."""
-    summary = state["summary"]
-    return ids.index(summary["covers_to"]) + 1 if summary and summary["covers_to"] in ids else 0
-
-
 def _digest_of_original(message: BaseMessage) -> str:
     return digest_of(original_of(message))
 
@@ -357,17 +345,14 @@ def _renamed(entries: Sequence[SummaryEntry], ids: Sequence[str]) -> list[Summar
         entries: The entries.
         ids: Ids of the messages that they cover, in order.
     """
-    last_ids = list(ids[: -LAST_IDS - 1 : -1])
     is_known = all("digest" in entry for entry in entries)
     if not is_known or sum(entry["covered"] for entry in entries) != len(ids):
         older: list[SummaryEntry] = [{**entry, "last_ids": []} for entry in entries[:-1]]
-        return [*older, {**entries[-1], "last_ids": last_ids}]
+        return [*older, {**entries[-1], "last_ids": entry_place(ids)["last_ids"]}]
     found: list[SummaryEntry] = []
     start = 0
     for entry in entries:
-        own = ids[start : start + entry["covered"]]
-        own_last = list(own[: -LAST_IDS - 1 : -1])
-        first, digest = reference(next(iter(own), "")), digest_of_texts(own)
-        found.append({**entry, "first": first, "last_ids": own_last, "digest": digest})
-        start += entry["covered"]
+        end = start + entry["covered"]
+        found.append({**entry, **entry_place(ids[start:end])})
+        start = end
     return found

@@ -10,9 +10,10 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.covered import (
-    digest_of_ids,
     digest_of_words,
+    entry_place,
     is_whole,
+    newest_entry,
     original_of,
     spans_of,
     sum_of_digests,
@@ -21,7 +22,7 @@ from langchain_tokenmem.core.explained_request import lines_of
 from langchain_tokenmem.core.message_times import time_of
 from langchain_tokenmem.core.messages import is_pinned, reference, spoken_messages, text_digest
 from langchain_tokenmem.core.planning import Plan
-from langchain_tokenmem.core.repair import RepairedGroup
+from langchain_tokenmem.core.repair import RepairedGroup, source_messages
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, SummaryEntry
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
@@ -49,8 +50,8 @@ def messages_to_fold(
         cuts_before: The cuts of the state before it.
     """
     unsummarized = _unsummarized(context, planned.cuts, cuts_before) if planned.fold else set()
-    kept = [m for group in context.kept for m in group.source.messages if m.id in unsummarized]
-    folded = [m for group in context.tail[: planned.fold] for m in group.source.messages]
+    kept = [m for m in source_messages(context.kept) if m.id in unsummarized]
+    folded = [*source_messages(context.tail[: planned.fold])]
     leaving = [
         message
         for message in folded
@@ -87,7 +88,7 @@ def _unsummarized(
     context: ContextParts, cuts: Mapping[str, Cut], cuts_before: Mapping[str, Cut]
 ) -> set[str]:
     """Return the ids of kept messages that are cut and whose words are in no entry."""
-    kept = {message.id or "" for group in context.kept for message in group.source.messages}
+    kept = {message.id or "" for message in source_messages(context.kept)}
     return {
         key
         for key in kept & cuts.keys()
@@ -103,9 +104,6 @@ NO_SUMMARY = Summary("", "none", "none")
 
 _DIGESTS: tuple[Literal["digest"], Literal["words"]] = ("digest", "words")
 """Fields of entries that are sums, and can be added for several entries."""
-
-LAST_IDS = 8
-"""Number of ids for finding the end of an entry if messages were removed."""
 
 
 @dataclass(frozen=True)
@@ -176,15 +174,12 @@ class LogWriter:
             reason: Why they are folded.
         """
         log = self.context.summary
-        messages = [message for group in folded for message in group.source.messages]
-        entry = self._entry(summary, reason, log["entries"][-1]["id"] if log else "")
-        entry |= {
-            "first": reference(messages[0].id),
-            "covered": len(messages),
+        messages = [*source_messages(folded)]
+        entry: SummaryEntry = {
+            **self._entry(summary, reason, newest_entry(log)),
+            **entry_place([message.id or "" for message in messages]),
             "since": _time_of(messages, self.context.seen),
             "until": _time_of(reversed(messages), self.context.seen),
-            "last_ids": [message.id or "" for message in messages[: -LAST_IDS - 1 : -1]],
-            "digest": digest_of_ids(messages),
         }
         if words := digest_of_words(messages):
             entry["words"] = words

@@ -18,6 +18,7 @@ from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.covered import covered_end, digest_of_words, newest_entry
 from langchain_tokenmem.core.inserted_text import without_notes
 from langchain_tokenmem.core.messages import groups, reference, role_of, spoken_messages
+from langchain_tokenmem.core.repair import source_messages
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     CONVERSATION,
@@ -70,7 +71,7 @@ class WorkingNotes:
         is_switched = self._is_switch(before)
         if is_switched or (block and "entry" in block and block["entry"] != entry):
             context, state = self._renewed(context, state, modes, entry)
-        elif self.mode and _newest_id(context) == key and not (block and "entry" in block):
+        elif self.mode and context.last_id == key and not (block and "entry" in block):
             notes = self._notes(modes, context, _live_sections(context, state))
             context = context.with_notes(notes.text, others=True)
             state = _with_block_notes(state, key, notes, entry)
@@ -156,14 +157,9 @@ class WorkingNotes:
         return renewed, _with_only_notes(state, context, notes, entry)
 
 
-def _newest_id(context: ContextParts) -> str | None:
-    """Return the id of the conversation's last message."""
-    return context.tail[-1].source.last_id if context.tail else None
-
-
 def _tail_ids(context: ContextParts) -> set[str | None]:
     """Return the ids of the messages that are not covered."""
-    return {message.id for group in context.tail for message in group.source.messages}
+    return {message.id for message in source_messages(context.tail)}
 
 
 def _with_words(
@@ -185,8 +181,7 @@ def _with_words(
     }
     if not new:
         return modes
-    pinned = {message.id for group in context.kept for message in group.source.messages}
-    there = _tail_ids(context) | pinned
+    there = {message.id for message in source_messages((*context.kept, *context.tail))}
     kept = {key: digest for key, digest in known.items() if key in there}
     return {**modes, "words": {**kept, **new}}
 
@@ -204,7 +199,7 @@ def _live_sections(context: ContextParts, state: MemoryState) -> dict[str, list[
     """Return the items that the request shows, by section."""
     found: dict[str, list[str]] = {}
     blocks = state["blocks"]
-    shown = [m.id or "" for g in (*context.kept, *context.tail) for m in g.source.messages]
+    shown = [message.id or "" for message in source_messages((*context.kept, *context.tail))]
     for key in [key for key in shown if key in blocks]:
         found |= blocks[key].get("sections", {})
     return found

@@ -174,7 +174,7 @@ class _Entry:
         most: Maximum tokens.
         count_text: Counts the tokens of a text.
         known: Text before it: a value in it is not repeated.
-        shown: What it shows of a piece, by the identity of the piece.
+        shown: What it shows of a piece.
         used: Tokens of all that.
         sharing: How many pieces share a line.
         changes: What was shown of a piece before each change.
@@ -185,10 +185,10 @@ class _Entry:
     most: int
     count_text: Callable[[str], int]
     known: str
-    shown: dict[int, _Shown] = field(default_factory=dict)
+    shown: dict[Piece, _Shown] = field(default_factory=dict)
     used: int = 0
-    sharing: Counter[str] = field(default_factory=Counter)
-    changes: list[tuple[int, _Shown | None]] = field(default_factory=list)
+    sharing: Counter[Piece | str] = field(default_factory=Counter)
+    changes: list[tuple[Piece, _Shown | None]] = field(default_factory=list)
     listed: set[str] = field(default_factory=set)
 
     def fill(self, pieces: Sequence[Piece]) -> None:
@@ -196,7 +196,7 @@ class _Entry:
 
         The second step adds what the first one left out.
         """
-        self._show_users(_of(pieces, Kind.USER))
+        self._show_users(pieces)
         self.show(pieces, Kind.USER, Kind.ANSWER, least=Weight.NUMBER)
         self.show(pieces, Kind.USER, Kind.ANSWER)
         self.show(pieces, Kind.FAILURE)
@@ -212,11 +212,11 @@ class _Entry:
         self.show(pieces, Kind.NOTE, form=1)
         self.show(pieces, Kind.CALL, form=3)
 
-    def _show_users(self, users: Sequence[Piece]) -> None:
+    def _show_users(self, pieces: Sequence[Piece]) -> None:
         """Show what the user said within a share of the room, statements first."""
         room, self.most = self.most, int(_USER_SHARE * self.most)
-        self.show(users, Kind.USER, least=Weight.STATEMENT)
-        self.show([one for one in users if len(one.forms[-1].split()) > _FEW_WORDS], Kind.USER)
+        self.show(pieces, Kind.USER, least=Weight.STATEMENT)
+        self.show([one for one in pieces if len(one.forms[-1].split()) > _FEW_WORDS], Kind.USER)
         self.most = room
 
     def show(
@@ -233,23 +233,21 @@ class _Entry:
         for piece in pieces:
             if piece.kind not in kinds or piece.weight < least:
                 continue
-            before = self.shown.get(id(piece))
+            before = self.shown.get(piece)
             if form == (before.form + 1 if before else 0) and form < len(piece.forms):
                 self._change(piece, _Shown(piece, form, before.values if before else ()))
 
     def add_values(self, pieces: Sequence[Piece], *, used: bool, most: int) -> None:
         """Add values of results to their calls, while they fit."""
         for piece in pieces:
-            if (shown := self.shown.get(id(piece))) is not None:
+            if (shown := self.shown.get(piece)) is not None:
                 self._add_values(piece, shown, used=used, most=most)
 
     def _add_values(self, piece: Piece, now: _Shown, *, used: bool, most: int) -> None:
         added = 0
         for value, is_used in piece.values:
             bare = _bare(value)
-            if is_used is not used or now.has(value) or bare in self.known:
-                continue
-            if bare in self.listed:
+            if is_used is not used or bare in self.listed or bare in self.known or now.has(value):
                 continue
             longer = replace(now, values=(*now.values, value))
             if self._change(piece, longer):
@@ -260,14 +258,14 @@ class _Entry:
                 break
 
     def _change(self, piece: Piece, shown: _Shown) -> bool:
-        before = self.shown.get(id(piece))
+        before = self.shown.get(piece)
         cost = self._counted(before, -1) + self._counted(shown, 1)
         if self.used + cost > self.most:
             self._counted(shown, -1)
             self._counted(before, 1)
             return False
-        self.changes.append((id(piece), before))
-        self.shown[id(piece)] = shown
+        self.changes.append((piece, before))
+        self.shown[piece] = shown
         self.used += cost
         return True
 
@@ -285,7 +283,7 @@ class _Entry:
 
         What the user has stated is the last to be cut; before it, answers with an identifier.
         """
-        self.shown = {id(piece): _Shown(piece, len(piece.forms) - 1) for piece in pieces}
+        self.shown = {piece: _Shown(piece, len(piece.forms) - 1) for piece in pieces}
         self.used = sum(map(self._size, self.shown.values()))
         calls, changes = _of(pieces, Kind.CALL, Kind.NOTE), _of(pieces, Kind.FAILURE, Kind.EDIT)
         answers, named = _by_weight(_of(pieces, Kind.ANSWER))
@@ -301,7 +299,7 @@ class _Entry:
         self.leave_out([*light, *named])
         self.shorten_each(heavy)
         self.leave_out(heavy)
-        self.changes = [(key, None) for key in reversed(self.shown)]
+        self.changes = [(piece, None) for piece in reversed(self.shown)]
 
     def shorten_each(self, pieces: Sequence[Piece], least: int = 0) -> None:
         """Give pieces their next shorter forms until there is room, in order.
@@ -312,16 +310,16 @@ class _Entry:
         """
         levels = max((len(piece.forms) for piece in pieces), default=1) - 1
         for piece in [*pieces] * levels:
-            now = self.shown[id(piece)]
+            now = self.shown[piece]
             if self.used > self.most and now.form > least:
-                self.shown[id(piece)] = _Shown(piece, now.form - 1)
-                self.used += self._size(self.shown[id(piece)]) - self._size(now)
+                self.shown[piece] = _Shown(piece, now.form - 1)
+                self.used += self._size(self.shown[piece]) - self._size(now)
 
     def leave_out(self, pieces: Sequence[Piece]) -> None:
         """Leave out pieces until there is room: those of least weight first, oldest first."""
         for piece in sorted(pieces, key=lambda piece: piece.weight):
             if self.used > self.most:
-                self.used -= self._size(self.shown.pop(id(piece)))
+                self.used -= self._size(self.shown.pop(piece))
 
     def _size(self, shown: _Shown) -> int:
         return self.count_text(_with_reference(shown.piece, shown.text) + "\n")
@@ -334,17 +332,17 @@ class _Entry:
                 return text
             if not self.changes:
                 return self._smallest()
-            key, before = self.changes.pop()
+            piece, before = self.changes.pop()
             if before is None:
-                del self.shown[key]
+                del self.shown[piece]
             else:
-                self.shown[key] = before
+                self.shown[piece] = before
 
     def _lines(self) -> list[str]:
         """Return the lines; of identical ones only the last, which counts the others."""
-        found: dict[str, list[list[_Shown]]] = {}
+        found: dict[Piece | str, list[list[_Shown]]] = {}
         for line in self.lines:
-            shown = [self.shown[id(piece)] for piece in line if id(piece) in self.shown]
+            shown = [self.shown[piece] for piece in line if piece in self.shown]
             if shown:
                 key = _key_of_shown(shown[0])
                 found[key] = [*found.pop(key, []), shown]
@@ -388,10 +386,10 @@ def _merged(same: list[list[_Shown]]) -> str:
     return "; ".join(parts)
 
 
-def _key_of_shown(shown: _Shown) -> str:
+def _key_of_shown(shown: _Shown) -> Piece | str:
     """Return the key that identical pieces share; calls and short replies share none."""
     if shown.piece.tool or len(shown.text) <= SPEECH_LENGTHS[0]:
-        return str(id(shown.piece))
+        return shown.piece
     return _TIMES.sub("", shown.text, count=1)
 
 

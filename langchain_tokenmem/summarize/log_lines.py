@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import groupby
 from os.path import commonprefix
 from typing import Any
 
@@ -108,9 +109,9 @@ class Weight(IntEnum):
     ASKED_FOR = 5
 
 
-@dataclass
+@dataclass(eq=False)
 class Piece:
-    """Part of a line: about one message, or a call with its result.
+    """Part of a line: about one message, or a call with its result; equal only to itself.
 
     Attributes:
         kind: What it is.
@@ -185,7 +186,8 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
         piece.forms = [*map(_without_references, piece.forms)]
         piece.values = [(_without_references(value), is_used) for value, is_used in piece.values]
         piece.size = _without_references(piece.size)
-    return _joined(shown)
+    # Consecutive calls of the same tool share a line.
+    return [[*line] for _, line in groupby(shown, key=lambda piece: piece.tool or piece)]
 
 
 def _call_of(made: Any, name: str, result: ToolMessage | None) -> ToolCall:
@@ -286,8 +288,7 @@ def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:
             if before := last.get(own):
                 one.follows(before)
             last[own] = one
-    stays = set(map(id, last.values()))
-    return [one for one in pieces if not one.key or id(one) in stays]
+    return [one for one in pieces if not one.key or last[type(one), one.key] is one]
 
 
 def _piece_of(call: ToolCall, used: set[str], heads: Mapping[str, int]) -> Piece:
@@ -309,17 +310,6 @@ def _piece_of(call: ToolCall, used: set[str], heads: Mapping[str, int]) -> Piece
 def _without_references(text: str) -> str:
     """Return a text in which nothing looks like the beginning of another piece."""
     return _LIKE_REFERENCE.sub("(", text)
-
-
-def _joined(pieces: Sequence[Piece]) -> list[Line]:
-    """Return lines; consecutive calls of the same tool share one."""
-    lines: list[Line] = []
-    for piece in pieces:
-        if piece.tool and lines and lines[-1][-1].tool == piece.tool:
-            lines[-1].append(piece)
-        else:
-            lines.append([piece])
-    return lines
 
 
 _LEFT_OUT = "(…, "

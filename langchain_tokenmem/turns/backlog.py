@@ -38,10 +38,10 @@ def newest_messages(
         state: What was decided so far.
         limit: Maximum tokens of a request.
     """
-    if not _are_many(messages[_first_uncovered(messages, state) :], limit):
+    if not _are_many(messages[covered_end(messages, state["summary"]) :], limit):
         return None  # known without checking what is covered
     named = with_ids(messages)
-    start = _first_uncovered(named, state)
+    start = covered_end(named, state["summary"])
     characters, index = 0, len(named)
     # Every message has at least one token; none is counted yet.
     least = max(start, len(named) - limit)
@@ -74,7 +74,7 @@ def beginnings(
         limit: Maximum tokens of a request.
     """
     named = with_ids(messages)
-    start = _first_uncovered(named, state)
+    start = covered_end(named, state["summary"])
     size = characters = 0
     if _are_many(named[start:], limit):
         for index in range(start, len(named)):
@@ -85,12 +85,6 @@ def beginnings(
             size += 1
             characters += _characters(named[index])
     yield messages
-
-
-def _first_uncovered(messages: Sequence[BaseMessage], state: MemoryState) -> int:
-    """Return the index after the last message that the summary covers; 0 if there is no summary."""
-    summary = state["summary"]
-    return covered_end(messages, summary) if summary else 0
 
 
 def _are_many(messages: Sequence[BaseMessage], limit: int) -> bool:

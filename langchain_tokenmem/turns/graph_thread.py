@@ -78,9 +78,7 @@ class RemovedMessages:
 
     def _has_edited(self, state: MemoryState, there: Sequence[BaseMessage]) -> bool:
         """Return whether a message that is summarized, but not pruned, was edited."""
-        summary = state["summary"]
-        covered = there[: covered_end(there, summary)] if summary else []
-        ids = [message.id for message in covered]
+        ids = [message.id for message in there[: covered_end(there, state["summary"])]]
         wordings = self.transcript(ids) if ids else ()
         return len({row.seq for row in wordings}) < len(wordings)
 
@@ -181,11 +179,10 @@ class GraphThread:
         """Return the state with the times of new messages, if times are shown."""
         if (shown := self.memory.engine.rules.show_times) is None:
             return state
-        before, summary = state.get("times", []), state["summary"]
-        named = with_ids(self.messages)
+        before, named = state.get("times", []), with_ids(self.messages)
         times = first_sights(
             before,
-            named[covered_end(named, summary) :] if summary else named,
+            named[covered_end(named, state["summary"]) :],
             self.memory.engine.now(),
             shown=shown,
             kept=state["kept"],
@@ -337,7 +334,7 @@ class GraphThread:
         last = state["stored_to"]
         new = self.messages[ids.index(last) + 1 :] if last in ids else self.messages
         if all(message.id in self.checkpointed for message in new):
-            hidden = covered_end(self.messages, state["summary"]) if state["summary"] else 0
+            hidden = covered_end(self.messages, state["summary"])
             new = new[: max(0, hidden - len(ids) + len(new))]
         kept = [
             original_of(message) for message in new if role_of(message) not in {"system", "remove"}
@@ -353,7 +350,7 @@ def _lacks_messages(state: MemoryState, there: Sequence[BaseMessage]) -> bool:
     if noted_ids(state) - {message.id for message in there}:
         return True
     summary = state["summary"]
-    covered = spoken_messages(there[: covered_end(there, summary)]) if summary else []
+    covered = spoken_messages(there[: covered_end(there, summary)])
     pruned = sum(last - first + 1 for first, last in state["pruned"])
     return summary is not None and len(covered) + pruned < summary["covered"]
 

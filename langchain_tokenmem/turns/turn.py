@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from langchain_tokenmem.background import in_own_thread, seconds_left, wait_for, waiting_at_most
 from langchain_tokenmem.core.request_options import Steps
@@ -255,10 +255,8 @@ class Turn:
         if snapshot.call is None:
             return snapshot.state, self._view(snapshot)
         engine, asked = self.conversation.memory.engine, self.request.instruction
-        if asked is not None:
-            steps = "all"
-        order: Any = {"force": asked is not None, "instruction": asked, "steps": steps}
-        made = engine.compaction(snapshot.call, summarize, **order)
+        steps = steps if asked is None else "all"
+        made = engine.compaction(snapshot.call, summarize, instruction=asked, steps=steps)
         if snapshot.scope is not None:
             made = with_folded_recalled(self.conversation.memory, *made, snapshot.scope)
         state, view = engine.request(*made)

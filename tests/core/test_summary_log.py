@@ -15,6 +15,7 @@ from langchain_tokenmem.core.covered import POINTER_IS_LOST
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
 from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.core.profiles import PROFILES
+from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.summary_log import LogWriter
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.types import RequestRules, View
@@ -174,7 +175,8 @@ def test_a_smaller_window_leaves_the_oldest_entries_out_of_the_view_first_and_sa
 def test_a_lost_pointer_is_found_by_the_other_ids_of_its_entry():
     memory = memory_of(4_000)
     said, state = filled_log(memory)
-    whole = memory.view(said, state)
+    said += talk(4, 400, 100)
+    whole, later = memory.view(said, state), memory.compact(said, state, force=True)
     lost = newest_entry(state)["last_ids"]
     assert lost[0] == state["summary"]["covers_to"]
     assert len(lost) == 8
@@ -183,6 +185,8 @@ def test_a_lost_pointer_is_found_by_the_other_ids_of_its_entry():
         view = memory.view(rest, state)
         assert view.messages == whole.messages
         assert POINTER_IS_LOST not in view.warnings
+        taken = rebase_summary(rest, state, later, state, said)
+        assert taken["summary"] == later["summary"] != state["summary"]
 
 
 def test_an_instruction_always_writes_and_condenses_the_log_under_it_where_nothing_folds():
