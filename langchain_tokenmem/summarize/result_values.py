@@ -20,8 +20,11 @@ _JSON_LINE = re.compile(r"^[{\[]", re.MULTILINE)
 _AROUND = 300
 """Maximum characters around the JSON of a result, and no more than it has itself."""
 _TAG = re.compile(r"^<[\w-]+>\s*\Z", re.MULTILINE)
-_PYTHON = re.compile(r"[\[({]{1,3}'")
-"""Beginning of the objects that a tool in Python returns as their text."""
+_PYTHON = re.compile(r"[\[({]{1,3}'|\[\(")
+"""Beginning of the objects, or rows of a database, that a tool in Python returns as their text."""
+_CALL = re.compile(r"\b(?:\w{1,30}\.\w{1,30}|[A-Z]\w{0,30})\(('[^']*'|[^()'\"]*)\)")
+"""A value that Python writes as a call: `Decimal('19.90')`, `datetime.date(2026, 11, 30)`."""
+_DATE_PARTS = 3
 _YAML = re.compile(r"(?:- )?[A-Za-z_][\w ]{0,30}:(?: |\n)")
 _LONGEST_YAML = 50_000
 _YAML_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -98,11 +101,32 @@ def _data_in(text: str) -> Any:
             return [_JSON.decode(line) for line in text.splitlines() if line.strip()]
     with suppress(ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         if _PYTHON.match(text):
-            return literal_eval(text)
+            return _python_in(text)
     with suppress(yaml.YAMLError, ValueError, TypeError, RecursionError):
         if _YAML.match(text) and len(text) <= _LONGEST_YAML:
             return _yaml_in(text)
     return None
+
+
+def _python_in(text: str) -> Any:
+    """Return Python literals; values that are written as calls count as texts.
+
+    Raises:
+        ValueError, SyntaxError: When it is anything else.
+    """
+    with suppress(ValueError):
+        return literal_eval(text)
+    return literal_eval(_CALL.sub(_argument, text))
+
+
+def _argument(call: re.Match[str]) -> str:
+    """Return the argument of a call as a literal; of a date and time as they are written."""
+    parts = call[1].strip("'").split(", ")
+    if len(parts) < _DATE_PARTS:
+        return repr(", ".join(parts))
+    padded = [part.zfill(2) for part in parts]
+    day, time = "-".join(padded[:_DATE_PARTS]), ":".join(padded[_DATE_PARTS:])
+    return repr(f"{day} {time}".strip())
 
 
 def _json_inside(text: str) -> Any:
@@ -160,7 +184,8 @@ def _scalars_of(data: Any) -> int:
 
 
 def _are_records(data: Any) -> bool:
-    return isinstance(data, list) and bool(data) and all(isinstance(one, dict) for one in data)
+    is_full = isinstance(data, list) and bool(data)
+    return is_full and all(isinstance(one, (dict, tuple)) for one in data)
 
 
 def _records_in(text: str) -> tuple[list[tuple[str, str]], str] | None:

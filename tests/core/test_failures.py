@@ -86,6 +86,10 @@ def test_what_a_tool_reports_decides_and_words_that_only_look_like_an_error_do_n
         ('{"stdout": "", "stderr": "a\\nKeyError: 1", "exit_code": 1}', "KeyError: 1"),
         ("bash: javac: command not found\nbash: java: command not found", "bash: javac: command"),
         ("Error:\nno such user", "Error: no such user"),
+        (
+            "Error: (OperationalError) no such column: x\n(Background on this error at: https://a.b)",
+            "Error: (OperationalError) no such column: x",
+        ),
     ],
 )
 def test_the_line_of_a_failure_is_what_the_tool_says_about_it(text, line):

@@ -217,11 +217,12 @@ _PLACE = (
 """Programs and places in a file before the text of an error: `/bin/sh: 1: cd: `, `a.go:3:1: `."""
 _EXCEPTION = r"(?-i:(?:[\w$]{1,40}\.){0,8}[A-Z]\w{0,60}?(?:Error|Exception)[:(])"
 _ERROR = (
-    rf"(?:(?:\w{{1,30}} ){{0,3}}error|exception)\b{_NO_FIGURE}(?:\[\w+\])?"
+    rf"(?:(?:\w{{1,30}} ){{0,3}}(?<!this )error|exception)\b{_NO_FIGURE}(?:\[\w+\])?"
     r"(?= ?[:)\[>]| \((?!s\))| -?\d{3,6}\b| (?:in|at|from|occurred|response)\b"
     r"| (?!handling)\w+ing\b| \w*\d:)"
 )
-"""`fatal error: `, `error[E0382]: `, `Error executing tool`, `error TS2304: `; not `0 error(s)`."""
+"""`fatal error: `, `error[E0382]: `, `Error executing tool`, `error TS2304: `; not `0 error(s)`
+and `Background on this error at:`."""
 _LEVEL = r"(?-i:\[?(?:FATAL|ERROR|CRITICAL|FAILED)\b\]?[\s:(]|E(?:: | {2,})\S)"
 _BEGINS = re.compile(
     rf"[^\w\n]{{0,20}}(?:<\w{{1,20}}>\s*){{0,3}}(?:\(\d+\) )?{_PLACE}"
