@@ -194,12 +194,12 @@ class Database:
     ) -> Iterator[sa.Connection]:
         # Setting options of an engine takes as long as a statement.
         with engine.connect() as connection, connection.execution_options(**options).begin():
-            wait_ms = f"{1000 * _busy_seconds():.0f}"
+            wait = _busy_seconds()
             if self.is_sqlite:  # a listener could do this, too, but would slow down every statement
-                connection.exec_driver_sql(f"PRAGMA busy_timeout={wait_ms}")
+                connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * wait:.0f}")
                 connection.exec_driver_sql(begin)
-            elif not options:  # a writer
-                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {wait_ms}")
+            elif not options and wait < BUSY_SECONDS:  # a writer in a turn with a time limit
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {1000 * wait:.0f}")
             try:
                 yield connection
             except BaseException:
