@@ -164,6 +164,7 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
     """
     pieces: list[Piece | ToolCall] = []
     used: set[str] = set()
+    last_call: ToolCall | None = None
     for message, calls in (
         pair for group in groups(messages) for pair in paired_calls(group.messages)
     ):
@@ -172,6 +173,9 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
             continue
         text = prose(message_text(message))
         used |= identifiers_in(text[:MOST_READ])
+        if role == "human" and last_call:
+            last_call.ends_turn()
+        last_call = None
         if piece := _spoken(text, role, name, message.name, has_calls=bool(calls)):
             pieces.append(piece)
         for made, result in calls:
@@ -179,6 +183,7 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
             used |= words_passed(call.args)
             if not any(map(todos_in, call.args.values())):  # a list has its own place
                 pieces.append(call)
+                last_call = call if len(calls) == 1 else None
     last = _last_of_each(pieces)
     heads = Counter(one.head(0) for one in last if isinstance(one, ToolCall))
     shown = [one if isinstance(one, Piece) else _piece_of(one, used, heads) for one in last]
@@ -217,7 +222,8 @@ def _spoken(
         weight = Weight.STATEMENT if corrects else _weight(kind, said)
         if kind is Kind.USER and len(said) > 1:
             least = _STATEMENT_LENGTH if weight >= Weight.OWN else SPEECH_LENGTHS[0]
-            said = _growing([*forms_of(without_lead(_ASKING, text), (least,)), *said[1:]])
+            first = _with_statement(forms_of(without_lead(_ASKING, text), (least,))[0], said[1])
+            said = _growing([first, *said[1:]])
         forms = [f"{who}: {form}" for form in said]
         key = f"{who} {whole}" if len(whole) > SPEECH_LENGTHS[0] else ""
         return Piece(kind, forms, name, key=key, weight=weight)
@@ -268,6 +274,21 @@ def _weight(kind: Kind, forms: Sequence[str]) -> Weight:
     return Weight.NUMBER if kinds or has_number else Weight.NONE
 
 
+def _with_statement(form: str, text: str) -> str:
+    """Return the beginning of a user's text, and after it the first statement if that is later."""
+    parts = sentences(text)
+    place = next((place for place, part in enumerate(parts) if _has_statement(part)), 0)
+    if not place or _has_statement(form):
+        return form
+    before = without_lead(_ASKING, " ".join(parts[:place]))
+    beginning = forms_of(before, SPEECH_LENGTHS[:1])[0]
+    return f"{beginning} {forms_of(parts[place], (_STATEMENT_LENGTH,))[0]}"
+
+
+def _has_statement(text: str) -> bool:
+    return any(_states(one) for one in note_sentences(text) if not is_question(one))
+
+
 def _states(sentence: str) -> bool:
     """Return whether a sentence of the user is a rule, a limit, a decision or a fact."""
     return (
@@ -295,6 +316,9 @@ def _piece_of(call: ToolCall, used: set[str], heads: Mapping[str, int]) -> Piece
     # Calls that read the same without their long arguments have no such form.
     shortest = 1 if heads[call.head(0)] > 1 else 0
     forms = list(dict.fromkeys(call.text(length) for length in range(shortest, LENGTHS)))
+    if call.answers:
+        said = [f"Assistant: {form}" for form in forms]
+        return Piece(Kind.ANSWER, said, call.reference, weight=_weight(Kind.ANSWER, forms))
     kind = Kind.EDIT if call.edits else Kind.CALL
     return Piece(
         Kind.FAILURE if call.failure or call.failed_before else kind,
@@ -379,7 +403,8 @@ def _earlier_line(line: str) -> Line:
             is_correction = _CORRECTION in match[0]
             weight = Weight.STATEMENT if is_correction else _weight(kind, [said[0], said[-1]])
             if kind is Kind.USER:
-                said = [*forms_of(without_lead(_ASKING, whole), _CONDENSED_LENGTHS[:1]), *said[1:]]
+                first = forms_of(without_lead(_ASKING, whole), _CONDENSED_LENGTHS[:1])
+                said = [*first, *(_with_statement(form, whole) for form in said[1:])]
             forms = _growing([match[0] + form for form in said])
             pieces.append(Piece(kind, forms, name, key=text, weight=weight))
             continue

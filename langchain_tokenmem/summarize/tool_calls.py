@@ -39,7 +39,7 @@ LENGTHS = 4
 
 _ARGUMENTS = (30, 80, 80, 160)
 """Characters of an argument that a call shows in these lengths; up to half as much more is shown
-whole. In the first one a longer argument is left out if there are others."""
+whole. In the first one a longer argument is left out if another text says what the call does."""
 _MOST_ARGUMENTS = 6
 _LONG_PATH = re.compile(
     r"(?:\A[\w.@+-]+|(?<![^\s'\"=(])[~.]{0,2})/(?:[\w.@~+-]+/)+([\w.@~+-]+/[\w.@~+-]+)"
@@ -54,6 +54,8 @@ _RULERS = re.compile(r"\A(?:[=*#-]{3,}\s*|[*-] (?=[^\W\d]))+|\s*[=*-]{3,}\Z")
 """Rulers and bullets around a line of a result, which carry no information; a sign does."""
 _HEADING = re.compile(r"\s*(?:[=#*-]{3,}|#+ |</?[\w-]+>\s*\Z)")
 """Beginning of a line over others, such as `=== STDOUT ===`, `## Result` and `<result>`."""
+_STRUCTURED = re.compile(r"Returning structured response: ")
+"""Beginning of the result that LangChain gives to a structured answer, which repeats it."""
 _SCRIPTS = frozenset({"command", "commands", "cmd", "script", "code"})
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
 MOST_READ = 4_000
@@ -73,8 +75,10 @@ class ToolCall:
         failure: The error line; empty if the call did not fail.
         repeats: How often the same call has ended in the same way before.
         failed_before: How often the same call has failed before.
+        answers: Whether it is the answer of its turn.
         pairs: Keys and values of a result that is data; None for a plain text.
-        size: Size of the result as a text; of one line of words its beginning.
+        size: Size of the result as a text; of one line of words its beginning; of an argument
+            that the tool returns as it was, such as a checked query, only that.
     """
 
     name: str
@@ -84,6 +88,7 @@ class ToolCall:
     failure: str = ""
     repeats: int = 0
     failed_before: int = 0
+    answers: bool = False
     pairs: list[tuple[str, str]] | None = None
     size: str = field(default="no result", repr=False)
 
@@ -108,8 +113,15 @@ class ToolCall:
         text = without_frame(plain_result(message))
         if self.failure:
             self.failure = _whole_line(self.failure, without_line_breaks(text))
+        if len(text) > _GISTS[0] and any(text == value for value in self.args.values()):
+            self.result, self.size = "", "the same text"
+            return
         self.result = ends_of(text)
         self.pairs, self.size = values_in(text) or (None, _size_of(text))
+
+    def ends_turn(self) -> None:
+        """Note that the user speaks next: a structured answer is a call without words after it."""
+        self.answers = self.kind is CallKind.OTHER and not self.failure
 
     def follows(self, before: ToolCall) -> None:
         """Count an earlier call with the same key, which then has no text of its own."""
@@ -127,6 +139,8 @@ class ToolCall:
             times = f" {self.failed_before + 1} times" if self.failed_before else ""
             return f" → failed{times}: {self.failure}"
         before = f"failed {_times(self.failed_before)}, then " if self.failed_before else ""
+        if self.answers and _STRUCTURED.match(self.result or ""):
+            return ""
         if self.pairs is not None:
             return f" → {before}succeeded" if before else ""
         gist = gist_of(self.result or "", _GISTS[length]) or self.size
@@ -148,8 +162,9 @@ class ToolCall:
         if len({*near.values()}) < len({*texts.values()}):  # their ends alone are the same
             near = texts
         if length == 0:
-            short = {key: text for key, text in near.items() if len(text) <= most}
-            near = short or dict([*near.items()][:1])
+            long = [key for key, text in near.items() if len(text) > most]
+            says_what = any(isinstance(self.args.get(key), str) for key in near.keys() - {*long})
+            near = {key: near[key] for key in near if key not in (long if says_what else long[1:])}
         shown = {
             key: (script_line if key in _SCRIPTS else without_line_breaks)(text)
             if len(text) <= most
@@ -167,7 +182,10 @@ class ToolCall:
         """
         if self.failure or not self.result:
             return
+        passed = {text for _, text in scalars_in(self.args)}
         for key, text in self.pairs or ():
+            if text in passed:
+                continue
             names = identifiers_in(text)
             is_used = not (names or {text}).isdisjoint(used)
             if (

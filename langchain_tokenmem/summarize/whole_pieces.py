@@ -109,15 +109,15 @@ def forms_of(text: str, lengths: tuple[int, ...]) -> list[str]:
     """Return the forms of a text of at most so many characters each, the shortest first.
 
     The whole text if it fits; else its first sentences, and its last one after an ellipsis; for the
-    first length only its beginning. A form has at least `FEWEST_WORDS` words, and ends in an
-    ellipsis if it ends inside a sentence.
+    first length only its beginning, without tables. A form has at least `FEWEST_WORDS` words, and
+    ends in an ellipsis if it ends inside a sentence.
     """
     parts = sentences(without_code(text))
     whole = _joined(*parts)
     if len(whole) <= lengths[0]:
         return [whole]
     parts = _without_greeting(parts)
-    found = [_beginning(parts, lengths[0])]
+    found = [_beginning(_without_rows(parts), lengths[0])]
     for most in lengths[1:]:
         form = whole if len(whole) <= most else _ends(parts, most)
         if len(form) > len(found[-1]):
@@ -130,6 +130,11 @@ def _without_greeting(parts: list[str]) -> list[str]:
     greeting = cues("greeting").match(parts[0])
     is_all = greeting and _REST_OF_GREETING.fullmatch(parts[0], greeting.end())
     return parts[1:] if len(parts) > 1 and is_all else parts
+
+
+def _without_rows(parts: list[str]) -> list[str]:
+    """Return sentences without the rows of tables, if there are others."""
+    return [part for part in parts if not part.startswith("|")] or parts
 
 
 def _beginning(parts: list[str], most: int) -> str:

@@ -124,6 +124,37 @@ def test_a_result_is_shown_by_what_is_whole_in_it(result: str, shown: str) -> No
     assert line.startswith(f"look x1 → {shown}")
 
 
+def test_what_a_call_passes_is_not_repeated_as_its_result() -> None:
+    query = "SELECT region, SUM(net) FROM invoices GROUP BY region"
+    assert lines(*call("check", query, query=query)) == [f"check {query} → the same text"]
+    found = json.dumps({"city": "Lund", "rain": "12 mm", "wind": "4 m/s"})
+    assert lines(*call("weather", found, city="Lund", days=3)) == [
+        "weather(city=Lund, days=3) → rain=12 mm, wind=4 m/s"
+    ]
+
+
+def test_the_shortest_form_of_a_call_says_what_it_is_about() -> None:
+    query = "design outdoor temperature Lund Sweden heat pump"
+    [line] = lines(*call("search", "ok", query=query, most=4), max_tokens=24)
+    assert line == "search(query=design outdoor temperature [48 characters], most=4) → ok"
+    [line] = lines(*call("send", "ok", to="ann@example.org", text="Hello Ann. " * 9), max_tokens=24)
+    assert line == "send(to=ann@example.org) → ok"
+
+
+def test_a_call_that_ends_a_turn_is_its_answer() -> None:
+    report = call(
+        "Report",
+        "Returning structured response: summary='Depot 3 is empty' total=120.5",
+        summary="Depot 3 is empty",
+        total=120.5,
+    )
+    question = HumanMessage("And depot 4?")
+    said = "Assistant: Report(summary=Depot 3 is empty, total=120.5)"
+    assert lines(*report, question) == [said, "User: And depot 4?"]
+    assert said.removeprefix("Assistant: ") in lines(*report)[0]
+    assert lines(*call("read_file", "a", path="a.py"), question)[0] == "read_file a.py → a"
+
+
 def test_a_long_result_without_room_is_shown_by_its_beginning() -> None:
     result = "No matches were found for parcel in the folder src of the repository shop."
     [line] = lines(*call("look", result, at="x1"), max_tokens=22)
@@ -576,6 +607,26 @@ def test_a_megabyte_of_anything_is_done_in_seconds(unit: str) -> None:
     started = time.process_time()
     summary_of(HumanMessage(text), *call("read", text, path="a"), AIMessage(text))
     assert time.process_time() - started < 10
+
+
+def test_a_short_line_of_a_table_is_what_is_said_about_it() -> None:
+    rows = "| model | price |\n|---|---|\n| S2125-12 | 129,900 |\n| VWL 125 | 118,400 |"
+    text = f"{rows}\n\nI recommend the S2125-12, since it is quiet. It needs a fuse of 16 A."
+    assert forms_of(text, (45, 240))[0] == "I recommend the S2125-12, since it is quiet. …"
+    assert forms_of(rows, (45, 240))[0].startswith("| model | price |")
+
+
+def test_a_short_line_has_what_the_user_states_in_a_later_sentence() -> None:
+    rooms = "living room 22/600/1400 and 22/600/1000, kitchen 11/600/800, bath 21/900/600"
+    said = f"The radiators: {rooms}. The budget is 180,000 SEK at most. Which pumps fit there?"
+    stated = "The budget is 180,000 SEK at most"
+    others = [HumanMessage(f"What does pump {n} cost in a shop in Lund?") for n in range(9)]
+    short = lines(HumanMessage(said), *others, max_tokens=150)[0]
+    assert len(short) < 120
+    assert stated in short
+    entry = summary_of(HumanMessage(said), *others, max_tokens=400).text
+    assert said in entry
+    assert stated in condensed(entry, max_tokens=150)
 
 
 def test_a_short_line_begins_after_thanks_and_greetings() -> None:
