@@ -19,6 +19,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_tool
+from langchain_tokenmem.core.facts.failures import error_lines
 from langchain_tokenmem.core.facts.own_words import own_words
 from langchain_tokenmem.core.facts.sentences import (
     any_of,
@@ -222,7 +223,8 @@ def _spoken(
         weight = Weight.STATEMENT if corrects else _weight(kind, said)
         if kind is Kind.USER and len(said) > 1:
             least = _STATEMENT_LENGTH if weight >= Weight.OWN else SPEECH_LENGTHS[0]
-            first = _with_statement(forms_of(without_lead(_ASKING, text), (least,))[0], said[1])
+            first = forms_of(without_lead(_ASKING, text), (least,))[0]
+            first = _with_point(first, sentences(without_code(text)), said[1])
             said = _growing([first, *said[1:]])
         forms = [f"{who}: {form}" for form in said]
         key = f"{who} {whole}" if len(whole) > SPEECH_LENGTHS[0] else ""
@@ -274,19 +276,26 @@ def _weight(kind: Kind, forms: Sequence[str]) -> Weight:
     return Weight.NUMBER if kinds or has_number else Weight.NONE
 
 
-def _with_statement(form: str, text: str) -> str:
-    """Return the beginning of a user's text, and after it the first statement if that is later."""
-    parts = sentences(text)
-    place = next((place for place, part in enumerate(parts) if _has_statement(part)), 0)
-    if not place or _has_statement(form):
-        return form
-    before = without_lead(_ASKING, " ".join(parts[:place]))
-    beginning = forms_of(before, SPEECH_LENGTHS[:1])[0]
-    return f"{beginning} {forms_of(parts[place], (_STATEMENT_LENGTH,))[0]}"
+def _with_point(form: str, parts: Sequence[str], longer: str) -> str:
+    """Return the beginning of a user's text, and after it what the text states or reports later.
+
+    Args:
+        form: The beginning.
+        parts: The sentences and lines of the text.
+        longer: A longer form, which a rule in the middle of a pasted document is not in.
+    """
+    for place, part in enumerate(parts):
+        point = forms_of(part, (_STATEMENT_LENGTH,))[0]
+        if place and part in longer and point not in form and _has_point(part):
+            before = without_lead(_ASKING, " ".join(parts[:place]))
+            return f"{forms_of(before, SPEECH_LENGTHS[:1])[0]} {point}"
+    return form
 
 
-def _has_statement(text: str) -> bool:
-    return any(_states(one) for one in note_sentences(text) if not is_question(one))
+def _has_point(text: str) -> bool:
+    """Return whether a text states something, or is the line of an error."""
+    asserted = (one for one in note_sentences(text) if not is_question(one))
+    return bool(error_lines(text)) or any(map(_states, asserted))
 
 
 def _states(sentence: str) -> bool:
@@ -404,7 +413,8 @@ def _earlier_line(line: str) -> Line:
             weight = Weight.STATEMENT if is_correction else _weight(kind, [said[0], said[-1]])
             if kind is Kind.USER:
                 first = forms_of(without_lead(_ASKING, whole), _CONDENSED_LENGTHS[:1])
-                said = [*first, *(_with_statement(form, whole) for form in said[1:])]
+                parts = sentences(whole)
+                said = [*first, *(_with_point(form, parts, whole) for form in said[1:])]
             forms = _growing([match[0] + form for form in said])
             pieces.append(Piece(kind, forms, name, key=text, weight=weight))
             continue
