@@ -211,7 +211,7 @@ class Explanation:
 def _report(explanation: Explanation) -> Iterator[str]:
     name = f"call {explanation.call}" if explanation.call is not None else "the request"
     if explanation.session:
-        name += f" of {shorten(explanation.session, 24, placeholder='...')}"
+        name += f" of {shorten(explanation.session, 24, placeholder='...')!r}"
     used = f"{explanation.tokens:,} of {explanation.limit:,} tokens"
     yield f"{name[0].upper()}{name[1:]}: {used}, {_many(len(explanation.messages), 'message')}"
     yield f"Window {explanation.window:,}; a summary is due at {explanation.threshold:,}"

@@ -190,7 +190,7 @@ def test_a_state_with_types_of_the_application_can_be_looked_at(tmp_path, ours):
         shown = ran(command, path, "paris")
         assert "When?" in shown
         assert "In 1889." in shown
-    assert "Call 2 of paris" in ran("explain", path, "paris")
+    assert "Call 2 of 'paris'" in ran("explain", path, "paris")
     assert "messages" in ran("stats", path)
     if ours:
         assert "nothing is wrong" in ran("doctor", path)
