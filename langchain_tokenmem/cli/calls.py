@@ -306,8 +306,6 @@ def _with_stored_entries(state: MemoryState, newest: MemoryState | None) -> Memo
     log, kept = state["summary"], newest["summary"] if newest else None
     if log is None or kept is None:
         return state
-    if log["covers_to"] == kept["covers_to"]:
-        return {**state, "summary": kept}
     written = {entry["digest"]: entry for entry in kept["entries"] if "digest" in entry}
     entries = [written.get(entry.get("digest", ""), entry) for entry in log["entries"]]
     return {**state, "summary": {**log, "entries": entries}}

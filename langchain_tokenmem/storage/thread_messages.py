@@ -33,6 +33,7 @@ from langchain_tokenmem.storage.database import chunks, rows_with
 from langchain_tokenmem.storage.message_json import (
     EncodedMessage,
     checksum,
+    created_at_of,
     decoded_message,
     message_digest,
 )
@@ -249,8 +250,8 @@ class MessageWriter:
                 seq = self.session.last_seq = self.session.last_seq + 1
                 moment = datetime.fromisoformat(row["created_at"])
                 self._new.append(TranscriptRow(seq, one.stored, moment, number=number))
-            else:
-                row |= first_time(self.connection, self.session, seq)
+            elif (said_at := first_time(self.connection, self.session, seq)) is not None:
+                row["created_at"] = created_at_of(kept, said_at).isoformat()
             self._seqs[name] = seq
             row |= {"seq": seq, "is_shown": int(is_new)}
         row |= {"digest": key[0], "has_own_id": int(bool(message.id))}

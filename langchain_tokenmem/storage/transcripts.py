@@ -253,7 +253,7 @@ def append(
     edited: set[int] = set()
     last = {one.stored.id: place for place, one in enumerate(new)}
     for place, one in enumerate(new):
-        name = one.stored.id
+        name, moment = one.stored.id, now
         digest = message_digest(one.stored)
         if name and name in known:
             at, digests = known[name]
@@ -262,8 +262,10 @@ def append(
                 continue
             _log_edit(session, one.stored)
             hide(connection, session, [at])
+            moment = first_time(connection, session, at) or now
             for row in rows:
-                row["is_shown"] = int(row["is_shown"] and row["seq"] != at)
+                if row["seq"] == at:
+                    row["is_shown"], moment = 0, datetime.fromisoformat(row["created_at"])
             edited.add(at)
         else:
             seq = at = seq + 1
@@ -272,14 +274,12 @@ def append(
                 one = EncodedMessage(one.given, name, created_at=one.created_at)  # noqa: PLW2901
             known[name] = at, set()
         known[name][1].add(digest)
-        row = row_of(session, number + len(rows), at, one, now) | {"digest": digest}
-        if at in edited:
-            row |= first_time(connection, session, at)
+        row = row_of(session, number + len(rows), at, one, moment) | {"digest": digest}
         rows.append(row)
         if at not in edited:
-            moment = datetime.fromisoformat(row["created_at"])
+            said = datetime.fromisoformat(row["created_at"])
             has_own_id = bool(one.given.id)
-            added.append(TranscriptRow(at, one.stored, moment, has_own_id, number=row["number"]))
+            added.append(TranscriptRow(at, one.stored, said, has_own_id, number=row["number"]))
     if not rows:
         return [], []
     connection.execute(insert(messages), rows)
@@ -321,15 +321,15 @@ def row_of(
     }
 
 
-def first_time(connection: Connection, session: Session, seq: int) -> dict[str, str]:
-    """Return the column with the time of a stored message: an edit changes what it says, not when.
+def first_time(connection: Connection, session: Session, seq: int) -> datetime | None:
+    """Return the time of a stored message: an edit changes what it says, not when.
 
-    Empty if the message is not stored yet.
+    None if the message is not stored yet.
     """
     own = (messages.c.session == session.id, messages.c.seq == seq)
     query = select(messages.c.created_at).where(*own).order_by(messages.c.number).limit(1)
-    row = connection.execute(query).first()
-    return {} if row is None else {"created_at": row.created_at}
+    found = connection.execute(query).scalar()
+    return None if found is None else datetime.fromisoformat(found)
 
 
 def wordings_of(

@@ -39,6 +39,7 @@ from langchain_tokenmem.core.messages import (
 from langchain_tokenmem.core.todos import todos_in
 from langchain_tokenmem.core.tool_calls import paired_calls
 from langchain_tokenmem.core.working_notes.decision_rules import decision_in
+from langchain_tokenmem.core.working_notes.pasted_text import without_pasted_text
 from langchain_tokenmem.core.working_notes.sentence_rules import (
     WORD_END,
     constraints_in,
@@ -78,6 +79,7 @@ _ASKING = re.compile(
 )
 """Beginning of a request, before the work: `Can you` of `Can you add a test?`."""
 
+_CODE = re.compile(r"\[code[^\]]*\]")
 _SHORT_NOTE = 40
 _BEGINNING = 1_000
 _LIKE_REFERENCE = re.compile(r"\[(?=[0-9a-f]{6,}\] )")
@@ -165,7 +167,6 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
     """
     pieces: list[Piece | ToolCall] = []
     used: set[str] = set()
-    last_call: ToolCall | None = None
     for message, calls in (
         pair for group in groups(messages) for pair in paired_calls(group.messages)
     ):
@@ -174,9 +175,6 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
             continue
         text = prose(message_text(message))
         used |= identifiers_in(text[:MOST_READ])
-        if role == "human" and last_call:
-            last_call.ends_turn()
-        last_call = None
         if piece := _spoken(text, role, name, message.name, has_calls=bool(calls)):
             pieces.append(piece)
         for made, result in calls:
@@ -184,7 +182,6 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
             used |= words_passed(call.args)
             if not any(map(todos_in, call.args.values())):  # a list has its own place
                 pieces.append(call)
-                last_call = call if len(calls) == 1 else None
     last = _last_of_each(pieces)
     heads = Counter(one.head(0) for one in last if isinstance(one, ToolCall))
     shown = [one if isinstance(one, Piece) else _piece_of(one, used, heads) for one in last]
@@ -224,8 +221,10 @@ def _spoken(
         if kind is Kind.USER and len(said) > 1:
             least = _STATEMENT_LENGTH if weight >= Weight.OWN else SPEECH_LENGTHS[0]
             first = forms_of(without_lead(_ASKING, text), (least,))[0]
-            first = _with_point(first, sentences(without_code(text)), said[1])
-            said = _growing([first, *said[1:]])
+            point = _point_of(sentences(without_code(without_pasted_text(text))), first, said[1])
+            # What a message states is never left out for its beginning; an error waits for room.
+            begins = [point] if point and weight is Weight.STATEMENT else [first, point]
+            said = _growing([*filter(None, begins), *said[1:]])
         forms = [f"{who}: {form}" for form in said]
         key = f"{who} {whole}" if len(whole) > SPEECH_LENGTHS[0] else ""
         return Piece(kind, forms, name, key=key, weight=weight)
@@ -248,7 +247,7 @@ def _corrects(text: str) -> bool:
 def _with_first_id(forms: Sequence[str]) -> list[str]:
     """Return the forms of an answer; the shortest is its first short sentence with an id."""
     if not _has_id(forms[0]):
-        for sentence in sentences(forms[-1]):
+        for sentence in sentences(_CODE.sub("[code]", forms[-1])):
             shortest = forms_of(sentence, (_STATEMENT_LENGTH,))[0]
             if _has_id(shortest):
                 return _growing([shortest, *forms[1:]])
@@ -263,7 +262,7 @@ def _weight(kind: Kind, forms: Sequence[str]) -> Weight:
     """Return the weight of what was said, from its two shortest forms without the speaker."""
     asserted: list[str] = []
     if kind is Kind.USER:
-        shown = forms[:2][-1]  # a rule in the middle of a pasted document has no line
+        shown = _CODE.sub("", forms[:2][-1])  # a rule in the middle of a document has no line
         asserted = [one for one in note_sentences(shown) if not is_question(one)]
     if any(map(_states, asserted)):
         return Weight.STATEMENT
@@ -276,20 +275,20 @@ def _weight(kind: Kind, forms: Sequence[str]) -> Weight:
     return Weight.NUMBER if kinds or has_number else Weight.NONE
 
 
-def _with_point(form: str, parts: Sequence[str], longer: str) -> str:
-    """Return the beginning of a user's text, and after it what the text states or reports later.
+def _point_of(parts: Sequence[str], form: str, longer: str) -> str:
+    """Return the beginning of a text with what it states or reports later; empty without that.
 
     Args:
-        form: The beginning.
         parts: The sentences and lines of the text.
+        form: Its beginning.
         longer: A longer form, which a rule in the middle of a pasted document is not in.
     """
     for place, part in enumerate(parts):
-        point = forms_of(part, (_STATEMENT_LENGTH,))[0]
-        if place and part in longer and point not in form and _has_point(part):
-            before = without_lead(_ASKING, " ".join(parts[:place]))
-            return f"{forms_of(before, SPEECH_LENGTHS[:1])[0]} {point}"
-    return form
+        if place and part in longer and part not in form and _has_point(part):
+            point = forms_of(part, (_STATEMENT_LENGTH,))[0]
+            beginning = forms_of(without_lead(_ASKING, parts[0]), SPEECH_LENGTHS[:1])[0]
+            return f"{beginning} {point}"
+    return ""
 
 
 def _has_point(text: str) -> bool:
@@ -413,8 +412,8 @@ def _earlier_line(line: str) -> Line:
             weight = Weight.STATEMENT if is_correction else _weight(kind, [said[0], said[-1]])
             if kind is Kind.USER:
                 first = forms_of(without_lead(_ASKING, whole), _CONDENSED_LENGTHS[:1])
-                parts = sentences(whole)
-                said = [*first, *(_with_point(form, parts, whole) for form in said[1:])]
+                point = "" if _has_point(first[0]) else _point_of(sentences(whole), first[0], whole)
+                said = [*first, *filter(None, [point]), *said[1:]]
             forms = _growing([match[0] + form for form in said])
             pieces.append(Piece(kind, forms, name, key=text, weight=weight))
             continue

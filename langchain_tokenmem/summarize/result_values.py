@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
-from ast import literal_eval
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import date, datetime, time
 from typing import Any
 
 import yaml
@@ -22,9 +23,13 @@ _AROUND = 300
 _TAG = re.compile(r"^<[\w-]+>\s*\Z", re.MULTILINE)
 _PYTHON = re.compile(r"[\[({]{1,3}'|\[\(")
 """Beginning of the objects, or rows of a database, that a tool in Python returns as their text."""
-_CALL = re.compile(r"\b(?:\w{1,30}\.\w{1,30}|[A-Z]\w{0,30})\(('[^']*'|[^()'\"]*)\)")
-"""A value that Python writes as a call: `Decimal('19.90')`, `datetime.date(2026, 11, 30)`."""
-_DATE_PARTS = 3
+_WRITTEN: dict[str, Any] = {
+    "date": date,
+    "datetime": datetime,
+    "time": time,
+    **dict.fromkeys(("Decimal", "UUID", "Timestamp"), str),
+}
+"""Calls that Python writes for a value, each with what reads it."""
 _YAML = re.compile(r"(?:- )?[A-Za-z_][\w ]{0,30}:(?: |\n)")
 _LONGEST_YAML = 50_000
 _YAML_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -109,24 +114,26 @@ def _data_in(text: str) -> Any:
 
 
 def _python_in(text: str) -> Any:
-    """Return Python literals; values that are written as calls count as texts.
+    """Return Python literals; a value that Python writes as a call counts as a text.
 
     Raises:
         ValueError, SyntaxError: When it is anything else.
     """
     with suppress(ValueError):
-        return literal_eval(text)
-    return literal_eval(_CALL.sub(_argument, text))
+        return ast.literal_eval(text)
+    return ast.literal_eval(_WithoutCalls().visit(ast.parse(text, mode="eval")))
 
 
-def _argument(call: re.Match[str]) -> str:
-    """Return the argument of a call as a literal; of a date and time as they are written."""
-    parts = call[1].strip("'").split(", ")
-    if len(parts) < _DATE_PARTS:
-        return repr(", ".join(parts))
-    padded = [part.zfill(2) for part in parts]
-    day, time = "-".join(padded[:_DATE_PARTS]), ":".join(padded[_DATE_PARTS:])
-    return repr(f"{day} {time}".strip())
+class _WithoutCalls(ast.NodeTransformer):
+    """Replaces calls: `Decimal('1.5')` by `1.5`, `datetime.date(2026, 11, 3)` by `2026-11-03`."""
+
+    def visit_Call(self, node: ast.Call) -> ast.Constant:
+        """Return a call as its text."""
+        values = [one.value for one in node.args if isinstance(one, ast.Constant)]
+        name = ast.unparse(node.func).rpartition(".")[2]
+        if name not in _WRITTEN or len(values) != len(node.args):
+            raise ValueError(name)
+        return ast.Constant(str(_WRITTEN[name](*values)))
 
 
 def _json_inside(text: str) -> Any:

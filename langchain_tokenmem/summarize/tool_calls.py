@@ -75,7 +75,6 @@ class ToolCall:
         failure: The error line; empty if the call did not fail.
         repeats: How often the same call has ended in the same way before.
         failed_before: How often the same call has failed before.
-        answers: Whether it is the answer of its turn.
         pairs: Keys and values of a result that is data; None for a plain text.
         size: Size of the result as a text; of one line of words its beginning; of an argument
             that the tool returns as it was, such as a checked query, only that.
@@ -88,7 +87,6 @@ class ToolCall:
     failure: str = ""
     repeats: int = 0
     failed_before: int = 0
-    answers: bool = False
     pairs: list[tuple[str, str]] | None = None
     size: str = field(default="no result", repr=False)
 
@@ -101,6 +99,11 @@ class ToolCall:
     def edits(self) -> str | None:
         """The file that the call changes; None if it changes none."""
         return path_of(self.args) if self.kind is CallKind.EDIT else None
+
+    @property
+    def answers(self) -> bool:
+        """Whether the call is a structured answer."""
+        return _STRUCTURED.match(self.result or "") is not None
 
     @property
     def key(self) -> str:
@@ -119,10 +122,6 @@ class ToolCall:
         self.result = ends_of(text)
         self.pairs, self.size = values_in(text) or (None, _size_of(text))
 
-    def ends_turn(self) -> None:
-        """Note that the user speaks next: a structured answer is a call without words after it."""
-        self.answers = self.kind is CallKind.OTHER and not self.failure
-
     def follows(self, before: ToolCall) -> None:
         """Count an earlier call with the same key, which then has no text of its own."""
         self.failed_before = before.failed_before + bool(before.failure)
@@ -139,7 +138,7 @@ class ToolCall:
             times = f" {self.failed_before + 1} times" if self.failed_before else ""
             return f" → failed{times}: {self.failure}"
         before = f"failed {_times(self.failed_before)}, then " if self.failed_before else ""
-        if self.answers and _STRUCTURED.match(self.result or ""):
+        if self.answers:
             return ""
         if self.pairs is not None:
             return f" → {before}succeeded" if before else ""
@@ -182,9 +181,9 @@ class ToolCall:
         """
         if self.failure or not self.result:
             return
-        passed = {text for _, text in scalars_in(self.args)}
+        passed = {*scalars_in(self.args)}  # what a result repeats says nothing
         for key, text in self.pairs or ():
-            if text in passed:
+            if (key, text) in passed:
                 continue
             names = identifiers_in(text)
             is_used = not (names or {text}).isdisjoint(used)

@@ -27,14 +27,20 @@ _LONGEST_OPEN = 400
 """Characters after which a bracket or quote that is never closed no longer holds a piece open."""
 _RULER = re.compile(r"([^\w\s`~])\1{4,}")
 _CODE = re.compile(r"(?:```(.*?)(?:```|\Z)|~~~(.*?)(?:~~~|\Z))", re.DOTALL)
-_SAYS_LITTLE = re.compile(
-    r"\W*$|\s*(?:#|//|/?\*|--|<!|[\"']{3}|(?:import|from|use|using|package|require|export \w+=)\b)"
+_DEFINES = re.compile(
+    r"\s*\+?\s*(?:(?:export|default|public|private|protected|static|final|abstract|async|pub) +)*"
+    r"(?:(?:def|class|func|fn|function|interface|struct|enum|trait|impl|type) +\w"
+    r"|(?:CREATE|ALTER|DROP|SELECT|INSERT|UPDATE|DELETE|WITH) )"
 )
-"""A line of code that does not say what the code is: a comment, an import, a bracket."""
+"""A line of code that says what the code is; any other might read like something the user says."""
 _FRAMES = re.compile(
-    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+|(?:^[ \t]+at .+\n)+", re.MULTILINE
+    r"^Traceback \(most recent call last\):\n(?:[ \t]+File \".*\n(?:[ \t]+(?!File \").*\n){0,3})+"
+    r"|(?:^[ \t]+at (?:async )?"
+    r"(?:\S[^()\n]*\([^()\n]*(?::\d+|Native Method|<anonymous>)\)|\S+:\d+:\d+)[ \t]*\n)+",
+    re.MULTILINE,
 )
-"""The calls that led to an error, before its line in Python and behind it in other languages."""
+"""The calls that led to an error, in Python, in Java and JavaScript."""
+_ROUND = str.maketrans("[]", "()")
 _NAME_OF_CODE, _ERROR_OF_REPORT = 40, 80
 """Characters of the line of a block that says what it is."""
 _END_OF_REPORT = 3
@@ -97,12 +103,11 @@ def without_code(text: str) -> str:
 def _line_of_code(block: re.Match[str]) -> str:
     _, _, code = (block[1] or block[2] or "").partition("\n")  # after the name of the language
     lines = [line for line in code.splitlines() if line.strip()]
-    errors = error_lines("\n".join(lines[-_END_OF_REPORT:]))
-    says = errors[-1:] or [line for line in lines if not _SAYS_LITTLE.match(line)]
+    errors = error_lines("\n".join(lines[-_END_OF_REPORT:]))[-1:]
     most = _ERROR_OF_REPORT if errors else _NAME_OF_CODE
-    name = beginning_of(without_line_breaks(says[0]), most) if says else ""
-    name = name.rstrip(" {[(:;,").replace("[", "(").replace("]", ")")
-    return f"[code: {name}]\n" if name else "[code]\n"
+    line = "".join(errors or [line for line in lines if _DEFINES.match(line)][:1])
+    name = beginning_of(without_line_breaks(line).translate(_ROUND), most).rstrip(" {(:;,")
+    return f"[code: {name}]\n" if name and not is_open(name) else "[code]\n"
 
 
 def forms_of(text: str, lengths: tuple[int, ...]) -> list[str]:

@@ -214,7 +214,7 @@ class GraphThread:
         retry nor a fallback to another model pays for it again.
         """
         if state["summary"] is not snapshot.state["summary"]:
-            self._remember(replace(snapshot, state=snapshot.stored), state)
+            self._remember(snapshot, snapshot.stored, state)
         return True
 
     def delivered(self, state: MemoryState) -> None:
@@ -233,7 +233,7 @@ class GraphThread:
                 after = self.memory.compact_behind(part, after, **snapshot.options)
                 self.memory.background_summaries.extend(self.key)
         finally:
-            self._remember(snapshot, after)
+            self._remember(snapshot, before, after)
 
     @property
     def _agent(self) -> Hashable:
@@ -241,14 +241,19 @@ class GraphThread:
         name = self.key[-1] if isinstance(self.key, tuple) else ""
         return self.thread, self.subgraph, name
 
-    def _remember(self, snapshot: Snapshot, after: MemoryState) -> None:
-        """Remember a new summary, unless it was made under an instruction."""
+    def _remember(self, snapshot: Snapshot, before: MemoryState, after: MemoryState) -> None:
+        """Remember a new summary, unless it was made under an instruction.
+
+        Args:
+            snapshot: The call that made it.
+            before: The state of the graph, to which the summary is new.
+            after: The state with the summary.
+        """
         if snapshot.request.instruction is not None:
             return
-        messages, before = snapshot.messages, snapshot.state
-        places = self._places(before, snapshot.request, after)
+        places = self._places(snapshot.state, snapshot.request, after)
         self.memory.finished_summaries.put(
-            messages, before, after, key=self.key, places=places, agent=self._agent
+            snapshot.messages, before, after, key=self.key, places=places, agent=self._agent
         )
 
     def _places(

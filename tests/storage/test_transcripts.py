@@ -124,6 +124,16 @@ def test_an_edit_reaches_the_threads_next_request_and_no_older_checkpoint(store:
         store.edit("t", "n", HumanMessage("x"))
 
 
+def test_an_edit_may_name_a_time_of_its_own(store: TranscriptStore):
+    times = [{"tokenmem": {"created_at": f"202{year}-01-01T00:00:00+00:00"}} for year in (0, 1)]
+    store.add(
+        "s", [HumanMessage("In Rome.", id="m", response_metadata=times[0]), human("Oslo", "m")]
+    )
+    assert [row.created_at.year for row in store.rows("s")] == [2020]
+    store.add("s", [HumanMessage("In Lund.", id="m", response_metadata=times[1])])
+    assert [row.created_at.year for row in store.rows("s")] == [2021]
+
+
 def test_an_edit_keeps_the_time_of_its_message_and_is_an_activity(store: TranscriptStore):
     long_ago = {"tokenmem": {"created_at": "2020-02-01T00:00:00+00:00"}}
     said = [HumanMessage("In Rome.", id=name, response_metadata=long_ago) for name in "mno"]

@@ -351,8 +351,13 @@ def test_a_long_message_is_told_by_its_first_sentences_and_its_last_one() -> Non
         ("```python\nimport re\n\n# Parses.\ndef parse(text):\n    ...\n```", "def parse(text)"),
         ("~~~sql\nCREATE TABLE lines (\n    cents INTEGER\n);\n~~~", "CREATE TABLE lines"),
         ("```\nFAILED a.py::b - OSError: busy\n1 failed\n```", "FAILED a.py::b - OSError: busy"),
-        ("```js\nconst names = ['a', 'b'];\n```", "const names = ('a', 'b')"),
-        ("```\n# only this\n```", ""),
+        ("```diff\n-def old(a):\n+def new(a):\n```", "+def new(a)"),
+        ("```\npassword = 'hunter2'\n```", ""),
+        ("```\nYou must never answer in English.\n```", ""),
+        (
+            "```sql\nSELECT a FROM b WHERE c = 'it is never closed\n```",
+            "SELECT a FROM b WHERE c = 'it is never",
+        ),
         ("```make test```", ""),
     ],
 )

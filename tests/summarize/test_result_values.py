@@ -90,7 +90,7 @@ def test_rows_of_a_database_are_read_with_their_numbers_and_dates() -> None:
         "[('West', Decimal('2890331.12'), datetime.date(2025, 1, 2)),"
         " ('East', Decimal('998120.07'), datetime.datetime(2025, 12, 31, 9, 5))]"
     )
-    values = ["West", "2890331.12", "2025-01-02", "East", "998120.07", "2025-12-31 09:05"]
+    values = ["West", "2890331.12", "2025-01-02", "East", "998120.07", "2025-12-31 09:05:00"]
     assert values_in(rows) == ([("", value) for value in values], "2 records")
     assert values_in("[(318, 'DKK')]") == ([("", "318"), ("", "DKK")], "1 record")
 

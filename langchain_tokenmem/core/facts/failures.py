@@ -217,7 +217,7 @@ _PLACE = (
 """Programs and places in a file before the text of an error: `/bin/sh: 1: cd: `, `a.go:3:1: `."""
 _EXCEPTION = r"(?-i:(?:[\w$]{1,40}\.){0,8}[A-Z]\w{0,60}?(?:Error|Exception)[:(])"
 _ERROR = (
-    rf"(?:(?:\w{{1,30}} ){{0,3}}(?<!this )error|exception)\b{_NO_FIGURE}(?:\[\w+\])?"
+    rf"(?:(?:\w{{1,30}} ){{0,3}}(?<!background on this )error|exception)\b{_NO_FIGURE}(?:\[\w+\])?"
     r"(?= ?[:)\[>]| \((?!s\))| -?\d{3,6}\b| (?:in|at|from|occurred|response)\b"
     r"| (?!handling)\w+ing\b| \w*\d:)"
 )

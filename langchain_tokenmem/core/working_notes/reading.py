@@ -158,7 +158,7 @@ def _read_user(draft: NotesDraft, text: str, source: str) -> None:
                 draft.add(section, draft.item(found, source, key=key))
     _read_choices(draft, sentences, source, by_user=True)
     _read_names(draft, "\n".join(sentences), source)
-    _read_errors(draft, text, source, are_solved=says_solved(sentences))
+    _read_errors(draft, text, source, are_solved=says_solved(text))
 
 
 _OPENING = 2

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
 
-from langchain_tokenmem.core.facts.failures import error_lines
 from langchain_tokenmem.core.facts.sentences import (
     any_of,
     cues,
@@ -149,6 +149,9 @@ def request_in(sentences: Sequence[str]) -> str | None:
     return None
 
 
+_ERROR_ITSELF = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b")
+
+
 def reported_problem(sentences: Sequence[str]) -> str | None:
     """Return the first sentence in which a user reports an error, or None; not the error itself.
 
@@ -157,30 +160,39 @@ def reported_problem(sentences: Sequence[str]) -> str | None:
         'The login page crashes on Safari.'
     """
     for sentence in sentences:
-        is_report = cues("error").search(sentence) and not error_lines(sentence)
+        is_report = cues("error").search(sentence) and not _ERROR_ITSELF.match(sentence)
         if is_report and not is_question(sentence):
             return one_line(_without_salutation(sentence), MAX_TASK)
     return None
 
 
-_SOLVED_SENTENCES, _SOLVED_WORDS = 2, 12
-"""A user who says that an error is gone does so in a short sentence at the beginning."""
+_SOLVED = re.compile(any_of("solved"), re.IGNORECASE)
+_NOT_SOLVED = pattern("not_solved")
+_BEFORE_SOLVED = re.compile(
+    rf"(?:(?:{any_of('greeting')}|{any_of('lead')}|{any_of('acknowledgement')})(?!\w)\s*)+",
+    re.IGNORECASE,
+)
+_CLAUSE_END = re.compile(r"[,;.!:…](?=\s|$)")
 
 
-def says_solved(sentences: Sequence[str]) -> bool:
+def says_solved(text: str) -> bool:
     """Return whether a message begins with the news that what was wrong works now.
 
     Example:
-        >>> says_solved(["The timeout fixed it, thanks.", "Next: the page."])
+        >>> says_solved("Ok, the timeout fixed it, thanks. Next: the page.")
         True
-        >>> says_solved(["Still not fixed."])
+        >>> says_solved("Ok, it works here, but not in CI.")
         False
     """
-    return any(
-        pattern("solved").search(sentence) and not pattern("not_solved").search(sentence)
-        for sentence in sentences[:_SOLVED_SENTENCES]
-        if len(sentence.split()) <= _SOLVED_WORDS and not is_question(sentence)
-    )
+    for sentence in islice(split_sentences(text[:MAX_ITEM].strip().partition("\n")[0]), 2):
+        clauses = [*filter(None, map(str.strip, _CLAUSE_END.split(sentence)))]
+        for place, clause in enumerate(clauses):
+            if any(map(_SOLVED.fullmatch, (clause, without_lead(_BEFORE_SOLVED, clause)))):
+                rest = " ".join(clauses[place:])
+                return not (is_question(sentence) or _NOT_SOLVED.search(rest))
+            if not _BEFORE_SOLVED.fullmatch(clause):
+                return False
+    return False
 
 
 def objective_in(sentence: str) -> str | None:
@@ -203,8 +215,8 @@ def _asks(sentence: str) -> bool:
     if is_question(sentence):
         asks = bool(_ASKING_YOU.search(text))
     else:
-        is_wish = bool(cues("request").search(text)) and not _RULE.match(bare)
-        asks = is_wish or bool(pattern("task_verb").match(bare))
+        wishes = cues("request").search(bare if _RULE.match(bare) else text)
+        asks = bool(wishes or pattern("task_verb").match(bare))
     return asks and not _BACK_TO_WORK.match(bare) and not pattern("no_request").search(text)
 
 

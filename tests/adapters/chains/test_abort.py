@@ -40,9 +40,9 @@ async def atalking(given: object) -> AsyncIterator[AIMessageChunk]:
         await asyncio.sleep(0.01)
 
 
-def chain_of(store, answer=failing):
+def chain_of(store, on_abort, answer=failing):
     model = RunnableGenerator(answer, atalking)
-    return with_token_memory(model, memory_of(), store, on_abort="keep")
+    return with_token_memory(model, memory_of(), store, on_abort=on_abort)
 
 
 def kept(store) -> list[BaseMessage]:
@@ -51,24 +51,26 @@ def kept(store) -> list[BaseMessage]:
 
 def test_a_stream_that_fails(store):
     with pytest.raises(RefusedError):
-        list(chain_of(store).stream("Tell me.", session()))
+        list(chain_of(store, "keep").stream("Tell me.", session()))
     assert texts(kept(store)) == ["Tell me.", "Paris is \n\n[interrupted]"]
     assert kept(store)[1].tool_calls == kept(store)[1].invalid_tool_calls == []
     assert marks_of(kept(store)[1])["interrupted"] is True
 
 
-def test_a_stream_that_the_caller_closes(store):
-    stream = chain_of(store, talking).stream("Tell me.", session())
+@pytest.mark.parametrize("on_abort", ["keep", "drop"])
+def test_a_stream_that_the_caller_closes(store, on_abort):
+    stream = chain_of(store, on_abort, talking).stream("Tell me.", session())
     assert next(stream).text == "Paris "
     stream.close()
-    assert texts(kept(store)) == ["Tell me.", "Paris \n\n[interrupted]"]
-    list(chain_of(store, talking).stream("Again.", session()))
+    said = ["Tell me.", "Paris \n\n[interrupted]"]
+    assert texts(kept(store)) == (said if on_abort == "keep" else [])
+    list(chain_of(store, on_abort, talking).stream("Again.", session()))
     assert texts(kept(store))[-2:] == ["Again.", "Paris is large."]
 
 
 @pytest.mark.parametrize("how", ["cancel", "close"])
 async def test_an_async_stream_that_is_cancelled_or_closed(store, how):
-    stream = chain_of(store).astream("Tell me.", session())
+    stream = chain_of(store, "keep").astream("Tell me.", session())
     if how == "close":
         await anext(stream)
         await stream.aclose()

@@ -87,7 +87,17 @@ def test_a_pasted_error_is_kept_until_the_user_says_that_it_is_gone() -> None:
     pasted = user("pytest says\n\nValueError: bad port\n\nany idea?")
     state = read([*bash("make", "error: y", 1), pasted])
     assert texts(state, "errors") == ["make → error: y", "ValueError: bad port"]
-    for still in ("That didn't fix it.", "Can you get it fixed?", "It works here but not in CI."):
+    for still in (
+        "That didn't fix it.",
+        "Can you get it fixed?",
+        "It works here, but not in CI.",
+        "It worked yesterday.",
+        "The budget is fixed, 900 euros.",
+        "Explain what fixed it.",
+        "Nothing works now.",
+        "Jetzt geht gar nichts.",
+        "Rien ne marche maintenant.",
+    ):
         assert texts(read([user(still)], state), "errors") == texts(state, "errors")
     for solved in ("ok fixed. Next: docs.", "Jetzt geht's, danke.", "Ça marche !", "Ya funciona."):
         assert texts(read([user(solved)], state), "errors") == ["make → error: y"]
@@ -96,6 +106,8 @@ def test_a_pasted_error_is_kept_until_the_user_says_that_it_is_gone() -> None:
 def test_neither_an_error_nor_a_rule_is_a_task() -> None:
     state = read([user("I get this:\nKeyError: 'id'"), user("Please don't use an ORM anywhere.")])
     assert texts(state, "task") == texts(state, "objective") == []
+    for said in ("Don't use regex, I want you to write a parser.", "There is an error in line 3."):
+        assert texts(read([user(said)]), "task") == [said]
 
 
 def test_a_list_of_todos_gives_progress_and_sub_goals() -> None:
