@@ -43,11 +43,11 @@ from langchain_tokenmem.storage.tables import checkpoints, messages
 from langchain_tokenmem.storage.transcripts import (
     TranscriptRow,
     append,
-    first_time,
     hide,
     read_named,
     row_of,
     show,
+    time_of_message,
 )
 
 _Key = tuple[bytes, str | None]
@@ -250,7 +250,7 @@ class MessageWriter:
                 seq = self.session.last_seq = self.session.last_seq + 1
                 moment = datetime.fromisoformat(row["created_at"])
                 self._new.append(TranscriptRow(seq, one.stored, moment, number=number))
-            elif (said_at := first_time(self.connection, self.session, seq)) is not None:
+            elif (said_at := time_of_message(self.connection, self.session, seq)) is not None:
                 row["created_at"] = created_at_of(kept, said_at).isoformat()
             self._seqs[name] = seq
             row |= {"seq": seq, "is_shown": int(is_new)}

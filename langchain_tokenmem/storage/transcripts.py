@@ -262,7 +262,7 @@ def append(
                 continue
             _log_edit(session, one.stored)
             hide(connection, session, [at])
-            moment = first_time(connection, session, at) or now
+            moment = time_of_message(connection, session, at) or now
             for row in rows:
                 if row["seq"] == at:
                     row["is_shown"], moment = 0, datetime.fromisoformat(row["created_at"])
@@ -321,13 +321,13 @@ def row_of(
     }
 
 
-def first_time(connection: Connection, session: Session, seq: int) -> datetime | None:
-    """Return the time of a stored message: an edit changes what it says, not when.
+def time_of_message(connection: Connection, session: Session, seq: int) -> datetime | None:
+    """Return the time of a stored message, which an edit keeps: it changes what was said, not when.
 
     None if the message is not stored yet.
     """
     own = (messages.c.session == session.id, messages.c.seq == seq)
-    query = select(messages.c.created_at).where(*own).order_by(messages.c.number).limit(1)
+    query = select(messages.c.created_at).where(*own).order_by(messages.c.number.desc()).limit(1)
     found = connection.execute(query).scalar()
     return None if found is None else datetime.fromisoformat(found)
 

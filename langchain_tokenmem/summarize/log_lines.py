@@ -286,8 +286,10 @@ def _point_of(parts: Sequence[str], form: str, longer: str) -> str:
     for place, part in enumerate(parts):
         if place and part in longer and part not in form and _has_point(part):
             point = forms_of(part, (_STATEMENT_LENGTH,))[0]
-            beginning = forms_of(without_lead(_ASKING, parts[0]), SPEECH_LENGTHS[:1])[0]
-            return f"{beginning} {point}"
+            if any(_has_point(one) for one in parts[:place] if one in form):
+                return f"{form} {point}"
+            before = without_lead(_ASKING, " ".join(parts[:place]))
+            return f"{forms_of(before, SPEECH_LENGTHS[:1])[0]} {point}"
     return ""
 
 

@@ -26,17 +26,21 @@ _OPENING = ("(", "[", "{", "“", "«", "「", '"', "`")
 _LONGEST_OPEN = 400
 """Characters after which a bracket or quote that is never closed no longer holds a piece open."""
 _RULER = re.compile(r"([^\w\s`~])\1{4,}")
-_CODE = re.compile(r"(?:```(.*?)(?:```|\Z)|~~~(.*?)(?:~~~|\Z))", re.DOTALL)
+_CODE = re.compile(
+    r"```(.*?)(?:```|\Z)|^ {0,3}~~~(?=[\w+-]*$)(.*?)(?:^ {0,3}~~~|\Z)", re.DOTALL | re.MULTILINE
+)
 _DEFINES = re.compile(
     r"\s*\+?\s*(?:(?:export|default|public|private|protected|static|final|abstract|async|pub) +)*"
-    r"(?:(?:def|class|func|fn|function|interface|struct|enum|trait|impl|type) +\w"
-    r"|(?:CREATE|ALTER|DROP|SELECT|INSERT|UPDATE|DELETE|WITH) )"
+    r"(?:(?:def|func|fn|function|class|interface|struct|enum|trait|type) +\w+"
+    r"(?=\s*(?:[(<{:=]|$)|\s+(?:extends|implements|struct|interface)\b)"
+    r"|(?:CREATE|ALTER|DROP) [A-Z]+ |SELECT .|INSERT INTO |DELETE FROM |UPDATE \w+ SET|WITH \w+ AS)"
 )
 """A line of code that says what the code is; any other might read like something the user says."""
 _FRAMES = re.compile(
-    r"^Traceback \(most recent call last\):\n(?:[ \t]+File \".*\n(?:[ \t]+(?!File \").*\n){0,3})+"
-    r"|(?:^[ \t]+at (?:async )?"
-    r"(?:\S[^()\n]*\([^()\n]*(?::\d+|Native Method|<anonymous>)\)|\S+:\d+:\d+)[ \t]*\n)+",
+    r"^Traceback \(most recent call last\):\n(?:[ \t]+File \".*\n(?:[ \t]++(?!File \").*\n){0,3})+"
+    r"|(?:^[ \t]+at (?:async |new )?"
+    r"(?:\S+ ?\((?:[^()\s]*[./:][^()\s]*:\d+|Native Method|<anonymous>)\)|[^\s:]*[./\\]\S*:\d+:\d+)"
+    r"[ \t]*\n)+",
     re.MULTILINE,
 )
 """The calls that led to an error, in Python, in Java and JavaScript."""

@@ -252,9 +252,10 @@ class GraphThread:
         if snapshot.request.instruction is not None:
             return
         places = self._places(snapshot.state, snapshot.request, after)
-        self.memory.finished_summaries.put(
-            snapshot.messages, before, after, key=self.key, places=places, agent=self._agent
-        )
+        known = self.memory.finished_summaries
+        known.put(snapshot.messages, before, after, key=self.key)
+        # A scope says what the last fold read, not what one did that the graph has not got yet.
+        known.put(snapshot.messages, snapshot.state, after, places=places, agent=self._agent)
 
     def _places(
         self, state: MemoryState, request: TurnRequest, after: MemoryState | None = None

@@ -131,6 +131,7 @@ def test_an_edit_may_name_a_time_of_its_own(store: TranscriptStore):
     )
     assert [row.created_at.year for row in store.rows("s")] == [2020]
     store.add("s", [HumanMessage("In Lund.", id="m", response_metadata=times[1])])
+    store.add("s", [human("In Bern.", "m")])
     assert [row.created_at.year for row in store.rows("s")] == [2021]
 
 

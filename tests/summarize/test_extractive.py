@@ -21,7 +21,11 @@ from langchain_core.messages import (
 from langchain_tokenmem.core.facts.sentences import message_text, prose
 from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
-from langchain_tokenmem.summarize.log_lines import SPEECH_LENGTHS, with_same, without_same
+from langchain_tokenmem.summarize.log_lines import (
+    SPEECH_LENGTHS,
+    with_same,
+    without_same,
+)
 from langchain_tokenmem.summarize.whole_pieces import forms_of
 from langchain_tokenmem.summarizers import ExtractiveSummarizer
 from tests.strategies import conversations

@@ -44,7 +44,6 @@ from langchain_tokenmem.core.working_notes.sentence_rules import (
     objective_in,
     reported_problem,
     request_in,
-    says_solved,
 )
 from langchain_tokenmem.core.working_notes.tool_kinds import (
     ToolEffect,
@@ -158,7 +157,7 @@ def _read_user(draft: NotesDraft, text: str, source: str) -> None:
                 draft.add(section, draft.item(found, source, key=key))
     _read_choices(draft, sentences, source, by_user=True)
     _read_names(draft, "\n".join(sentences), source)
-    _read_errors(draft, text, source, are_solved=says_solved(text))
+    _read_errors(draft, text, source)
 
 
 _OPENING = 2
@@ -167,12 +166,15 @@ _READ = 6_000
 """Maximum characters of a message that are read for files and errors."""
 _PASTED_ERRORS = 3
 """Maximum errors pasted by a user that are kept, the last ones of a message."""
+_PASTED_TURNS = 5
+"""Turns of the user for which they are kept: no call that succeeds shows that they are resolved."""
 
 
-def _read_errors(draft: NotesDraft, text: str, source: str, *, are_solved: bool) -> None:
-    """Read the errors that a user pastes; those before are removed if the user calls them fixed."""
-    if are_solved:
-        draft.set_items("errors", [one for one in draft.items("errors") if one["by"] == "tool"])
+def _read_errors(draft: NotesDraft, text: str, source: str) -> None:
+    """Read the errors that a user pastes, and drop earlier ones that nothing has resolved."""
+    oldest = draft.modes["turn"] - _PASTED_TURNS
+    known = draft.items("errors")
+    draft.set_items("errors", [one for one in known if one["by"] == "tool" or one["turn"] > oldest])
     for line in list(dict.fromkeys(error_lines(text[-_READ:])))[-_PASTED_ERRORS:]:
         draft.add("errors", draft.item(line, source))
 

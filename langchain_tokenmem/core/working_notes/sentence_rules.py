@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import islice
 
 from langchain_tokenmem.core.facts.sentences import (
     any_of,
@@ -164,35 +163,6 @@ def reported_problem(sentences: Sequence[str]) -> str | None:
         if is_report and not is_question(sentence):
             return one_line(_without_salutation(sentence), MAX_TASK)
     return None
-
-
-_SOLVED = re.compile(any_of("solved"), re.IGNORECASE)
-_NOT_SOLVED = pattern("not_solved")
-_BEFORE_SOLVED = re.compile(
-    rf"(?:(?:{any_of('greeting')}|{any_of('lead')}|{any_of('acknowledgement')})(?!\w)\s*)+",
-    re.IGNORECASE,
-)
-_CLAUSE_END = re.compile(r"[,;.!:…](?=\s|$)")
-
-
-def says_solved(text: str) -> bool:
-    """Return whether a message begins with the news that what was wrong works now.
-
-    Example:
-        >>> says_solved("Ok, the timeout fixed it, thanks. Next: the page.")
-        True
-        >>> says_solved("Ok, it works here, but not in CI.")
-        False
-    """
-    for sentence in islice(split_sentences(text[:MAX_ITEM].strip().partition("\n")[0]), 2):
-        clauses = [*filter(None, map(str.strip, _CLAUSE_END.split(sentence)))]
-        for place, clause in enumerate(clauses):
-            if any(map(_SOLVED.fullmatch, (clause, without_lead(_BEFORE_SOLVED, clause)))):
-                rest = " ".join(clauses[place:])
-                return not (is_question(sentence) or _NOT_SOLVED.search(rest))
-            if not _BEFORE_SOLVED.fullmatch(clause):
-                return False
-    return False
 
 
 def objective_in(sentence: str) -> str | None:

@@ -83,24 +83,11 @@ def test_the_same_call_that_succeeds_later_resolves_its_error_and_is_progress() 
     assert texts(state, "progress") == ["Fixed: go test ./... 2>&1 | tail"]
 
 
-def test_a_pasted_error_is_kept_until_the_user_says_that_it_is_gone() -> None:
+def test_a_pasted_error_is_kept_for_five_turns() -> None:
     pasted = user("pytest says\n\nValueError: bad port\n\nany idea?")
-    state = read([*bash("make", "error: y", 1), pasted])
+    state = read([*bash("make", "error: y", 1), pasted, *(user("Hm, and now?") for _ in range(4))])
     assert texts(state, "errors") == ["make → error: y", "ValueError: bad port"]
-    for still in (
-        "That didn't fix it.",
-        "Can you get it fixed?",
-        "It works here, but not in CI.",
-        "It worked yesterday.",
-        "The budget is fixed, 900 euros.",
-        "Explain what fixed it.",
-        "Nothing works now.",
-        "Jetzt geht gar nichts.",
-        "Rien ne marche maintenant.",
-    ):
-        assert texts(read([user(still)], state), "errors") == texts(state, "errors")
-    for solved in ("ok fixed. Next: docs.", "Jetzt geht's, danke.", "Ça marche !", "Ya funciona."):
-        assert texts(read([user(solved)], state), "errors") == ["make → error: y"]
+    assert texts(read([user("Hm, and now?")], state), "errors") == ["make → error: y"]
 
 
 def test_neither_an_error_nor_a_rule_is_a_task() -> None:
