@@ -38,9 +38,8 @@ _DEFINES = re.compile(
 """A line of code that says what the code is; any other might read like something the user says."""
 _FRAMES = re.compile(
     r"^Traceback \(most recent call last\):\n(?:[ \t]+File \".*\n(?:[ \t]++(?!File \").*\n){0,3})+"
-    r"|(?:^[ \t]+at (?:async |new )?"
-    r"(?:\S+ ?\((?:[^()\s]*[./:][^()\s]*:\d+|Native Method|<anonymous>)\)|[^\s:]*[./\\]\S*:\d+:\d+)"
-    r"[ \t]*\n)+",
+    r"|(?:^[ \t]+at (?:async |new )?(?:\S{1,200} ?\((?:[^()\s]{0,200}[./:][^()\s]{0,200}:\d+"
+    r"|Native Method|<anonymous>)\)|[^\s:]{0,200}[./\\]\S{0,200}:\d+:\d+)[ \t]*\n)+",
     re.MULTILINE,
 )
 """The calls that led to an error, in Python, in Java and JavaScript."""
