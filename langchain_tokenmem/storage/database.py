@@ -42,8 +42,7 @@ _DAMAGE_WORDS = ("malformed", "not a database", "could not decode", "no such tab
 _NO_WRITE = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
 _ADVICE = {
     ("SQLITE_BUSY", "SQLITE_LOCKED", "55P03", "40001", "40P01"): (
-        " Another writer holds it, and nothing was done. Call again, or find a program whose "
-        "transaction is still open."
+        " Another transaction has locked it, and nothing was done. Call again, or end that one."
     ),
     ("SQLITE_FULL", "53100"): " Free space on its disk, then call again.",
 }
@@ -308,25 +307,7 @@ class Database:
                 ) from error
             fault = str(cause).partition("\n")[0]  # the lines after it quote the statement
             if name.startswith(_NO_WRITE):
-                file = Path(self._path.removeprefix("file:"))
-                if os.path.isdir(file):  # noqa: PTH112 (no error for a name that is too long)
-                    raise StoreError(
-                        f"{about}: {self._path} is a folder, and nothing was stored. Name a file."
-                    ) from error
-                if not file.parent.is_dir():
-                    raise StoreError(
-                        f"{about}: the folder of {self._path} does not exist, and nothing was "
-                        f"stored. Create it."
-                    ) from error
-                advice = (
-                    "On a disk that is read-only, add &immutable=1, if no -wal file is beside it"
-                    if self._is_read_only
-                    else f"A file that is only to be read is sqlite:///file:{file}?mode=ro&uri=true"
-                )
-                raise StoreError(
-                    f"{about}: {file} cannot be written ({cause}), and nothing was stored. Change "
-                    f"the permissions of the file and its folder. {advice}."
-                ) from error
+                raise StoreError(f"{about}: {self._why_unwritable(cause)}") from error
             if isinstance(error, DBAPIError) and error.connection_invalidated:
                 raise StoreError(
                     f"{about}: the connection to the database was lost ({fault}). Nothing of "
@@ -345,9 +326,23 @@ class Database:
                     f"nothing was stored. Check the server and the URL, then call again."
                 ) from error
             advice = next((text for codes, text in _ADVICE.items() if code.startswith(codes)), "")
-            raise StoreError(
-                f"{about}: the database reported an error ({fault}).{advice}"
-            ) from error
+            said = f"{about}: the database reported an error ({fault}).{advice}"
+            raise StoreError(said) from error
+
+    def _why_unwritable(self, cause: BaseException) -> str:
+        """Return why the file cannot be opened or written, and what to do."""
+        file = Path(self._path.removeprefix("file:"))
+        if os.path.isdir(file):  # noqa: PTH112 (no error for a name that is too long)
+            return f"{self._path} is a folder, and nothing was stored. Name a file."
+        if not file.parent.is_dir():
+            return f"the folder of {self._path} does not exist, and nothing was stored. Create it."
+        advice = f"To read it only, name it sqlite:///file:{file}?mode=ro&uri=true"
+        if self._is_read_only:
+            advice = "On a read-only disk, add &immutable=1 if no -wal file is beside it"
+        return (
+            f"{file} cannot be written ({cause}), and nothing was stored. Change the permissions "
+            f"of the file and its folder. {advice}."
+        )
 
 
 def _busy_seconds() -> float:

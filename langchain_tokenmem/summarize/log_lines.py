@@ -79,7 +79,7 @@ _ASKING = re.compile(
 )
 """Beginning of a request, before the work: `Can you` of `Can you add a test?`."""
 
-_CODE = re.compile(r"\[code[^\]]*\]")
+_CODE_MARK = re.compile(r"\[code[^\]]*\]")
 _SHORT_NOTE = 40
 _BEGINNING = 1_000
 _LIKE_REFERENCE = re.compile(r"\[(?=[0-9a-f]{6,}\] )")
@@ -247,7 +247,7 @@ def _corrects(text: str) -> bool:
 def _with_first_id(forms: Sequence[str]) -> list[str]:
     """Return the forms of an answer; the shortest is its first short sentence with an id."""
     if not _has_id(forms[0]):
-        for sentence in sentences(_CODE.sub("[code]", forms[-1])):
+        for sentence in sentences(_CODE_MARK.sub("[code]", forms[-1])):
             shortest = forms_of(sentence, (_STATEMENT_LENGTH,))[0]
             if _has_id(shortest):
                 return _growing([shortest, *forms[1:]])
@@ -262,7 +262,7 @@ def _weight(kind: Kind, forms: Sequence[str]) -> Weight:
     """Return the weight of what was said, from its two shortest forms without the speaker."""
     asserted: list[str] = []
     if kind is Kind.USER:
-        shown = _CODE.sub("", forms[:2][-1])  # a rule in the middle of a document has no line
+        shown = _CODE_MARK.sub("", forms[:2][-1])  # a rule in the middle of a document has no line
         asserted = [one for one in note_sentences(shown) if not is_question(one)]
     if any(map(_states, asserted)):
         return Weight.STATEMENT

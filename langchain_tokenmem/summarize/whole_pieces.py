@@ -91,9 +91,9 @@ def is_open(piece: str) -> bool:
 
 
 def without_code(text: str) -> str:
-    r"""Return a text with a line in place of each fenced block, short rulers and no stack traces.
+    r"""Return a text with `[code]` in place of each fenced block, short rulers, no stack traces.
 
-    The line is that of the error in a report, and the first that says what the code is.
+    The mark names the error of a report, or the first definition of the code.
 
     Example:
         >>> without_code("Try this:\n```python\nimport re\n\ndef parse(text):\n    ...\n```")

@@ -163,7 +163,7 @@ def test_a_file_that_is_named_as_read_only_is_read(path: Path):
 def test_a_file_that_cannot_be_opened_as_read_only_is_an_error_with_other_advice(path: Path):
     with (
         TranscriptStore(f"sqlite:///file:{path}?mode=ro&uri=true") as store,
-        pytest.raises(StoreError, match=r"add &immutable=1, if no -wal file"),
+        pytest.raises(StoreError, match=r"add &immutable=1 if no -wal file"),
     ):
         store.count("s")
 

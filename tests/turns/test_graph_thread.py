@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.pins import PINS_CHANNEL, pin_update
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -11,24 +11,13 @@ from langchain_tokenmem.state import new_state
 from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.graph_thread import GraphThread
 from langchain_tokenmem.turns.turn import take_turn
-from tests.fakes import ListSummarizer, memory_of
+from tests.fakes import ListSummarizer, memory_of, talk
 
 PINS = pin_update("Answer in French.")[PINS_CHANNEL]
 
 
-def talk_of(questions: int) -> list[BaseMessage]:
-    return [
-        message
-        for n in range(questions)
-        for message in (
-            HumanMessage(f"Question {n} " + "why " * 40, id=f"h{n}"),
-            AIMessage(f"Answer {n} " + "so " * 40, id=f"a{n}"),
-        )
-    ]
-
-
 def call(memory: TokenMemory, thread: str, messages: Sequence[BaseMessage], pins: Any) -> None:
-    """Take a turn of a thread whose graph does not get the state."""
+    """Take a turn of a thread, from no state: the graph loses that of each turn."""
     key, asked = ("ann", thread, "", "x"), [*messages, HumanMessage("And now?", id="z")]
     host = GraphThread(memory, asked, new_state(), key=key, thread=thread, user_id="ann", pins=pins)
     take_turn(host, TurnRequest())
@@ -39,7 +28,7 @@ def test_a_summary_is_found_again_only_where_the_same_pins_were_read():
     memory = memory_of(1_000, summarizer=summarizer)
     made = []
     for thread, pins in (("t1", PINS), ("t2", None), ("t3", PINS)):
-        call(memory, thread, talk_of(12), pins)
+        call(memory, thread, talk(12, words=25), pins)
         made.append(len(summarizer.requests))
     assert made == [1, 2, 2]
 
@@ -49,6 +38,6 @@ def test_a_second_summary_takes_none_that_read_other_pins_to_another_thread():
     memory = memory_of(1_000, summarizer=summarizer)
     made = []
     for thread, questions, pins in (("t1", 12, PINS), ("t1", 18, None), ("t2", 18, None)):
-        call(memory, thread, talk_of(questions), pins)
+        call(memory, thread, talk(questions, words=25), pins)
         made.append(len(summarizer.requests))
     assert made == [1, 2, 3]
