@@ -40,11 +40,15 @@ _FEWEST_KEYS = 3
 FEW_WORDS = 4
 """A value with more words is prose."""
 _MOST_SCALARS, _DEEPEST = 500, 8
-_SCALAR = 60
-"""Maximum characters of a value that may be shown."""
+_SCALAR, _TITLE = 60, 90
+"""Maximum characters of a value that may be shown, and of a title."""
 _NO_VALUES = frozenset({"", "[]", "{}", "null", "none", "~", "true", "false", "|", ">", "-"})
 _NOT_SHOWN = frozenset({"type", "object", "annotations", "meta", "isError", "isFile"})
 """Keys that carry no information."""
+_SCORE = re.compile(r"(?:\w+_)?(?:score|distance|similarity|relevance)", re.IGNORECASE)
+"""Key of a number below one by which a search has ordered its hits."""
+TITLES = frozenset({"title", "name", "subject"})
+"""Keys of what names a record, of any number of words."""
 
 
 def values_in(text: str) -> tuple[list[tuple[str, str]], str] | None:
@@ -65,8 +69,11 @@ def values_in(text: str) -> tuple[list[tuple[str, str]], str] | None:
         return None
     if len(pairs) == 1:
         return pairs, "=".join(filter(None, pairs[0]))
-    size = counted(len(data), "record") if _are_records(data) else counted(len(pairs), "value")
-    return pairs, size
+    parts = [*data.values()] if isinstance(data, dict) else []
+    inner = [one for one in parts if one and isinstance(one, (dict, list))]
+    records = inner[0] if len(inner) == 1 else data
+    is_list = _are_records(records)
+    return pairs, counted(len(records), "record") if is_list else counted(len(pairs), "value")
 
 
 def scalars_in(value: Any) -> Iterator[tuple[str, str]]:
@@ -91,7 +98,9 @@ def _leaves(value: Any, key: str, depth: int) -> Iterator[tuple[str, str]]:
             yield from _leaves(one, key, depth + 1)
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         text = without_line_breaks(str(value))
-        if len(text) <= _SCALAR and text.lower() not in _NO_VALUES:
+        most = _TITLE if key.lower() in TITLES else _SCALAR
+        is_score = text.startswith("0.") and _SCORE.fullmatch(key)
+        if len(text) <= most and text.lower() not in _NO_VALUES and not is_score:
             yield key, text
 
 

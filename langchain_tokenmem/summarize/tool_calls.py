@@ -21,6 +21,7 @@ from langchain_tokenmem.core.facts.tool_results import (
 )
 from langchain_tokenmem.summarize.result_values import (
     FEW_WORDS,
+    TITLES,
     as_json,
     counted,
     scalars_in,
@@ -47,6 +48,8 @@ _LONG_PATH = re.compile(
 """A path with more than one folder, and its end from the last folder on."""
 _GISTS = (40, 40, 100, 240)
 """Characters of a result in these lengths."""
+_FEWEST_SECTIONS = 2
+"""Headings that make a document of a text without a title."""
 _FAILURE = 200
 _LINE = 80
 """Characters of a line of a text that may be shown."""
@@ -54,6 +57,22 @@ _RULERS = re.compile(r"\A(?:[=*#-]{3,}\s*|[*-] (?=[^\W\d]))+|\s*[=*-]{3,}\Z")
 """Rulers and bullets around a line of a result, which carry no information; a sign does."""
 _HEADING = re.compile(r"\s*(?:[=#*-]{3,}|#+ |</?[\w-]+>\s*\Z)")
 """Beginning of a line over others, such as `=== STDOUT ===`, `## Result` and `<result>`."""
+_TITLE = re.compile(
+    r"\s*<.{0,2000}?<title[^>]{0,80}>([^<]{1,300})</title>"
+    r"|(?:[^\n]{0,300}\n){0,12}(?:Subject|(?:- Page )?Title): ([^\n]{1,300})\n",
+    re.DOTALL,
+)
+"""Title of a page in HTML, or as browsers and readers for language models write it; of a mail."""
+_LINE_NUMBER = re.compile(r"^ *\d+(?:\t|→|: ?)", re.MULTILINE)
+"""What tools that read files put before each line."""
+_SECTION = re.compile(r"(?:\A|\n[ \t]*\n) {0,3}#(#{0,3}) +([^\s#][^\n]{0,300})(?=\n[ \t]*\n)")
+"""A heading between empty lines, and its level; in a file it might be a comment of level one."""
+_MARK = re.compile(r"#{1,4} +")
+_NOT_SAID = re.compile(
+    r"\W*(?:©|copyright\b|all rights reserved\b)|(?:[^\w\[]*\[[^]]*\]\([^)]*\))+\W*\Z",
+    re.IGNORECASE,
+)
+"""The footer of a page, and a line that is only links."""
 _STRUCTURED = re.compile(r"Returning structured response: ")
 """Beginning of the result that LangChain gives to a structured answer, which repeats it."""
 _SCRIPTS = frozenset({"command", "commands", "cmd", "script", "code"})
@@ -142,7 +161,8 @@ class ToolCall:
             return ""
         if self.pairs is not None:
             return f" → {before}succeeded" if before else ""
-        gist = gist_of(self.result or "", _GISTS[length]) or self.size
+        is_read = self.kind is CallKind.READ
+        gist = gist_of(self.result or "", _GISTS[length], is_read=is_read) or self.size
         return f" → {before}{gist}"
 
     def head(self, length: int) -> str:
@@ -179,7 +199,7 @@ class ToolCall:
 
         For JSON and records these are `key=value`; for a text the lines with something used.
         """
-        if self.failure or not self.result:
+        if self.failure or not (self.pairs or self.result):
             return
         passed = {*scalars_in(self.args)}  # what a result repeats says nothing
         for key, text in self.pairs or ():
@@ -187,17 +207,16 @@ class ToolCall:
                 continue
             names = identifiers_in(text)
             is_used = not (names or {text}).isdisjoint(used)
-            if (
-                is_used or len(text.split()) <= FEW_WORDS
-            ):  # prose is shown only if it was used later
+            # Prose is shown only if it was used later.
+            if is_used or key.lower() in TITLES or len(text.split()) <= FEW_WORDS:
                 yield (f"{key}={text}" if key else text), is_used
         shown: set[str] = set()
-        for line in self.result.splitlines() if self.pairs is None else ():
+        for line in _lines_of(self.result or "") if self.pairs is None else ():
             found = [
                 one for one in find_identifiers(line) if one.text in used and one.text not in shown
             ]
             shown.update(one.text for one in found)
-            whole = without_line_breaks(line)
+            whole = without_line_breaks(_MARK.sub("", line))
             if found and len(whole) <= _LINE and not _is_part(whole):
                 yield whole, True
             else:
@@ -252,27 +271,55 @@ def _size_of(text: str) -> str:
     return f"{len(text):,} characters" if text.strip() else "nothing"
 
 
-def gist_of(text: str, most: int) -> str:
-    """Return a short result whole, of a long one its first and last line.
+def gist_of(text: str, most: int, *, is_read: bool = False) -> str:
+    """Return a short result whole, of a document its headings, of a long text its ends.
 
     Args:
         text: The result.
         most: Maximum characters; what does not fit is left out whole.
+        is_read: Whether it is a file or a page, which ends in nothing that says what it is.
     """
     line = _line(text)
     if len(line) <= most:
         return line
-    found = [one for one in text.splitlines() if any(map(str.isalpha, one))]
+    if outline := _outline_of(text, most):
+        return outline
+    found = [one for one in _lines_of(text) if any(map(str.isalpha, one))]
     without_headings = [one for one in found if not _HEADING.match(one)]
     lines = [one for one in map(_line, without_headings or found) if not _is_part(one)]
     if len(lines) > 1 and len(lines[0]) + len(lines[-1]) + 3 <= most:
         return lines[0] if lines[0] == lines[-1] else f"{lines[0]} … {lines[-1]}"
+    if is_read and lines and (head := beginning_of(lines[0], most)):
+        return head if head == lines[0] else f"{head} …"
     whole = [
         one
         for one in (*lines[:1], *lines[-1:], *sentences(_RULERS.sub("", text.strip()))[:1])
         if len(one) <= most
     ]
     return whole[0] if whole else ""
+
+
+def _lines_of(text: str) -> list[str]:
+    """Return the lines of a text without the links and the footer of a page."""
+    return [line for line in text.splitlines() if not _NOT_SAID.match(line)]
+
+
+def _outline_of(text: str, most: int) -> str:
+    """Return the title of a document, and the headings that fit; empty for another text."""
+    title, found = _TITLE.match(text), _SECTION.findall(_LINE_NUMBER.sub("", text))
+    if not title and (len(found) < _FEWEST_SECTIONS or not any(level for level, _ in found)):
+        return ""
+    names = [section.rstrip(" #") for _, section in found]
+    if title:
+        names.insert(0, without_line_breaks(title[1] or title[2]))
+    first, *rest = dict.fromkeys(names)
+    outline = beginning_of(first, most)
+    for place, section in enumerate(rest):
+        longer = f"{outline}{', ' if place else ': '}{section}"
+        if len(longer) > most:
+            break
+        outline = longer
+    return outline
 
 
 def _is_part(line: str) -> bool:

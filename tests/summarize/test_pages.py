@@ -1,0 +1,51 @@
+"""Lines of pages, documents and searches: what they are called, not how they begin or end."""
+
+import json
+
+import pytest
+
+from tests.summarize.test_extractive import call, lines
+
+TEXT = "Owners of old buildings can apply until September. " * 9
+NAVIGATION, FOOTER = "[Home](/) | [Log in](/login)", "© 2026 Energy Agency. Imprint"
+MARKDOWN = f"# Grants\n\n{NAVIGATION}\n\n{TEXT}\n\n## Who can apply\n\n{TEXT}\n\n{FOOTER}"
+BROWSER = f"### Page state\n- Page URL: https://a.org\n- Page Title: Grants\n```yaml\n{TEXT}\n```"
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        (MARKDOWN, "Grants: Who can apply"),
+        (f"Title: Grants\n\nURL Source: https://a.org\n\n{MARKDOWN}", "Grants: Who can apply"),
+        (f"<!DOCTYPE html>\n<head><title>Grants</title>\n<body>{TEXT}</body>", "Grants"),
+        (BROWSER, "Grants"),
+        ("\n".join(f"{n:6}\t{line}" for n, line in enumerate(MARKDOWN.split("\n"), 1)), "Grants: "),
+        (f"From: Ann <ann@b.org>\nSubject: The roof\n\n{TEXT}\n{TEXT}", "The roof"),
+        (f"{NAVIGATION}\nGrants for heating\n{TEXT}\n{FOOTER}", "Grants for heating"),
+        (f"# Licensed under MIT\n\nimport os\n\n# Constants\n\n{TEXT}", "import os"),
+    ],
+    ids=["markdown", "reader", "html", "browser", "numbered", "mail", "text", "code"],
+)
+def test_a_page_is_shown_by_its_title_and_headings(result, shown):
+    [line] = lines(*call("get_page", result, url="https://a.org/x"))
+    assert line.startswith(f"get_page https://a.org/x → {shown}")
+
+
+def test_the_hits_of_a_search_are_shown_by_their_titles():
+    hits = [
+        {"title": "Who gets a grant for a heat pump", "url": "https://a.org/1", "score": 0.812},
+        {"title": "Noise", "url": "https://b.org/2", "score": 0.5},
+    ]
+    found = json.dumps({"query": "grants", "results": hits, "images": []}, separators=(",", ":"))
+    [line] = lines(*call("web_search", found, query="grants"))
+    assert line == (
+        "web_search grants → 2 records: title=Who gets a grant for a heat pump, "
+        "url=https://a.org/1, title=Noise, url=https://b.org/2"
+    )
+
+
+def test_data_without_spaces_is_read():
+    flights = [{"id": f"flight-{n}", "airline": "TAP"} for n in range(30)]
+    found = json.dumps(flights, separators=(",", ":"))
+    [line] = lines(*call("search_flights", found, to="LIS"))
+    assert line.startswith("search_flights LIS → 30 records: id=flight-0, airline=TAP")
