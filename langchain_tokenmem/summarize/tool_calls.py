@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import dropwhile
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -75,6 +76,7 @@ _NOT_SAID = re.compile(
 """The footer of a page, and a line that is only links."""
 _STRUCTURED = re.compile(r"Returning structured response: ")
 """Beginning of the result that LangChain gives to a structured answer, which repeats it."""
+_IMPORT = re.compile(r"import \S|from \S+ import\b|#include\b")
 _SCRIPTS = frozenset({"command", "commands", "cmd", "script", "code"})
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
 MOST_READ = 4_000
@@ -245,8 +247,12 @@ def _near(text: str, most: int) -> str:
 
 
 def _beginning(text: str, most: int) -> str:
-    """Return the first line of a long argument; of one word, such as `#!/bin/sh`, two lines."""
+    """Return the first line of a long argument, after the imports of a script.
+
+    Of one word, such as `#!/bin/sh`, two lines.
+    """
     lines = [line for line in map(without_line_breaks, text.splitlines()) if line]
+    lines = [*dropwhile(_IMPORT.match, lines)] or lines
     first = " ".join(lines[: 1 if " " in lines[0] else 2]) if lines else ""
     if len(first) <= 1.5 * most:
         return first

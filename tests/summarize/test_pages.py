@@ -49,3 +49,9 @@ def test_data_without_spaces_is_read():
     found = json.dumps(flights, separators=(",", ":"))
     [line] = lines(*call("search_flights", found, to="LIS"))
     assert line.startswith("search_flights LIS → 30 records: id=flight-0, airline=TAP")
+
+
+def test_imports_say_nothing_about_a_script():
+    code = f"import pandas as pd\nfrom pathlib import Path\n\ndata = pd.read_csv('a.csv')\n{TEXT}"
+    [line] = lines(*call("python", "ok", code=code))
+    assert line.startswith("python data = pd.read_csv('a.csv') [")
