@@ -47,7 +47,7 @@ _NOT_SHOWN = frozenset({"type", "object", "annotations", "meta", "isError", "isF
 """Keys that carry no information."""
 _SCORE = re.compile(r"(?:\w+_)?(?:score|distance|similarity|relevance)", re.IGNORECASE)
 """Key of a number below one by which a search has ordered its hits."""
-TITLES = frozenset({"title", "name", "subject"})
+TITLES = frozenset({"title", "name", "subject", "message", "text"})
 """Keys of what names a record, of any number of words."""
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import dropwhile
+from itertools import accumulate, dropwhile, takewhile
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -78,6 +78,8 @@ _STRUCTURED = re.compile(r"Returning structured response: ")
 """Beginning of the result that LangChain gives to a structured answer, which repeats it."""
 _IMPORT = re.compile(r"import \S|from \S+ import\b|#include\b")
 _SCRIPTS = frozenset({"command", "commands", "cmd", "script", "code"})
+_HOW = re.compile(r"(?:\w+_)?(?:type|kind|mode|format|language|model)")
+"""An argument that says how something is done, not what: `subagent_type`."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
 MOST_READ = 4_000
 """Characters of a message, or of a call's arguments, that are read for what was used."""
@@ -163,8 +165,7 @@ class ToolCall:
             return ""
         if self.pairs is not None:
             return f" → {before}succeeded" if before else ""
-        is_read = self.kind is CallKind.READ
-        gist = gist_of(self.result or "", _GISTS[length], is_read=is_read) or self.size
+        gist = gist_of(self.result or "", _GISTS[length], self.kind) or self.size
         return f" → {before}{gist}"
 
     def head(self, length: int) -> str:
@@ -184,7 +185,10 @@ class ToolCall:
             near = texts
         if length == 0:
             long = [key for key, text in near.items() if len(text) > most]
-            says_what = any(isinstance(self.args.get(key), str) for key in near.keys() - {*long})
+            short = near.keys() - {*long}
+            says_what = any(
+                isinstance(self.args.get(key), str) and not _HOW.fullmatch(key) for key in short
+            )
             near = {key: near[key] for key in near if key not in (long if says_what else long[1:])}
         shown = {
             key: (script_line if key in _SCRIPTS else without_line_breaks)(text)
@@ -277,13 +281,14 @@ def _size_of(text: str) -> str:
     return f"{len(text):,} characters" if text.strip() else "nothing"
 
 
-def gist_of(text: str, most: int, *, is_read: bool = False) -> str:
+def gist_of(text: str, most: int, kind: CallKind = CallKind.RUN) -> str:
     """Return a short result whole, of a document its headings, of a long text its ends.
 
     Args:
         text: The result.
         most: Maximum characters; what does not fit is left out whole.
-        is_read: Whether it is a file or a page, which ends in nothing that says what it is.
+        kind: What the call does: the end of an output says more than its beginning, that of a file
+            or a page says nothing.
     """
     line = _line(text)
     if len(line) <= most:
@@ -295,14 +300,24 @@ def gist_of(text: str, most: int, *, is_read: bool = False) -> str:
     lines = [one for one in map(_line, without_headings or found) if not _is_part(one)]
     if len(lines) > 1 and len(lines[0]) + len(lines[-1]) + 3 <= most:
         return lines[0] if lines[0] == lines[-1] else f"{lines[0]} … {lines[-1]}"
-    if is_read and lines and (head := beginning_of(lines[0], most)):
-        return head if head == lines[0] else f"{head} …"
+    if kind is not CallKind.RUN and lines and (begins := _first_sentences(lines[0], most)):
+        return begins
+    if kind is CallKind.READ and lines and (head := beginning_of(lines[0], most)):
+        return f"{head} …"
     whole = [
         one
         for one in (*lines[:1], *lines[-1:], *sentences(_RULERS.sub("", text.strip()))[:1])
         if len(one) <= most
     ]
     return whole[0] if whole else ""
+
+
+def _first_sentences(line: str, most: int) -> str:
+    """Return the first sentences of a line that fit."""
+    fitting = [
+        *takewhile(lambda head: len(head) <= most, accumulate(sentences(line), "{} {}".format))
+    ]
+    return fitting[-1] if fitting else ""
 
 
 def _lines_of(text: str) -> list[str]:

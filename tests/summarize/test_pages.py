@@ -1,4 +1,4 @@
-"""Lines of pages, documents and searches: what they are called, not how they begin or end."""
+"""Lines of pages, searches, scripts and reports: what they are about, not how they begin or end."""
 
 import json
 
@@ -55,3 +55,19 @@ def test_imports_say_nothing_about_a_script():
     code = f"import pandas as pd\nfrom pathlib import Path\n\ndata = pd.read_csv('a.csv')\n{TEXT}"
     [line] = lines(*call("python", "ok", code=code))
     assert line.startswith("python data = pd.read_csv('a.csv') [")
+
+
+def test_the_report_of_another_agent_is_shown_by_its_task_and_its_first_sentences():
+    report = f"I read three pages. The grant covers 35 % of the costs. {TEXT}\n\nAnything else?"
+    task = f"Find the grants for heat pumps. {TEXT}"
+    [line] = lines(*call("task", report, description=task, subagent_type="reader"), max_tokens=46)
+    assert line.startswith("task(description=Find the grants for heat [")
+    assert line.endswith("subagent_type=reader) → I read three pages.")
+    [line] = lines(*call("task", report, description=task, subagent_type="reader"))
+    assert "→ I read three pages. The grant covers 35 % of the costs. Owners" in line
+
+
+def test_a_shell_that_says_that_it_succeeded_is_shown_by_its_output():
+    output = "3 files changed\nnothing to do\n[Command succeeded with exit code 0]"
+    [line] = lines(*call("execute", output, command="make sync"))
+    assert line == "execute make sync → 3 files changed nothing to do"

@@ -38,8 +38,9 @@ _BEFORE_MARK = re.compile(r"(?<!\\)\\+(?=[\"'/])")
 _FRAME = re.compile(
     r"(?:\([\w.-]{1,40}\) ?)?[\w.@~:/-]{0,80}(?:[$#]|>{1,3})"
     r"|\((?:Open file|Current directory): [^\n]{0,300}\)|\(\d{1,9} more lines? below\)"
+    r"|\[Command succeeded with exit code 0\]"
 )
-"""A line that a shell, or SWE-agent's, puts after any output: its prompt, file and folder."""
+"""A line that a shell puts after any output: its prompt, file and folder, or that it succeeded."""
 
 
 def plain_result(message: BaseMessage) -> str:
