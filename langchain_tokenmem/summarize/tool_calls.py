@@ -12,6 +12,7 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_call, path_of, script_line
+from langchain_tokenmem.core.facts.documents import headings_of, title_of
 from langchain_tokenmem.core.facts.failures import failure_of
 from langchain_tokenmem.core.facts.sentences import find_identifiers, identifiers_in
 from langchain_tokenmem.core.facts.tool_results import (
@@ -58,16 +59,6 @@ _RULERS = re.compile(r"\A(?:[=*#-]{3,}\s*|[*-] (?=[^\W\d]))+|\s*[=*-]{3,}\Z")
 """Rulers and bullets around a line of a result, which carry no information; a sign does."""
 _HEADING = re.compile(r"\s*(?:[=#*-]{3,}|#+ |</?[\w-]+>\s*\Z)")
 """Beginning of a line over others, such as `=== STDOUT ===`, `## Result` and `<result>`."""
-_TITLE = re.compile(
-    r"\s*<.{0,2000}?<title[^>]{0,80}>([^<]{1,300})</title>"
-    r"|(?:[^\n]{0,300}\n){0,12}(?:Subject|(?:- Page )?Title): ([^\n]{1,300})\n",
-    re.DOTALL,
-)
-"""Title of a page in HTML, or as browsers and readers for language models write it; of a mail."""
-_LINE_NUMBER = re.compile(r"^ *\d+(?:\t|→|: ?)", re.MULTILINE)
-"""What tools that read files put before each line."""
-_SECTION = re.compile(r"(?:\A|\n[ \t]*\n) {0,3}#(#{0,3}) +([^\s#][^\n]{0,300})(?=\n[ \t]*\n)")
-"""A heading between empty lines, and its level; in a file it might be a comment of level one."""
 _MARK = re.compile(r"#{1,4} +")
 _NOT_SAID = re.compile(
     r"\W*(?:©|copyright\b|all rights reserved\b)|(?:[^\w\[]*\[[^]]*\]\([^)]*\))+\W*\Z",
@@ -327,13 +318,10 @@ def _lines_of(text: str) -> list[str]:
 
 def _outline_of(text: str, most: int) -> str:
     """Return the title of a document, and the headings that fit; empty for another text."""
-    title, found = _TITLE.match(text), _SECTION.findall(_LINE_NUMBER.sub("", text))
-    if not title and (len(found) < _FEWEST_SECTIONS or not any(level for level, _ in found)):
+    title, headings = title_of(text), headings_of(text)
+    if not title and len(headings) < _FEWEST_SECTIONS:
         return ""
-    names = [section.rstrip(" #") for _, section in found]
-    if title:
-        names.insert(0, without_line_breaks(title[1] or title[2]))
-    first, *rest = dict.fromkeys(names)
+    first, *rest = dict.fromkeys([*filter(None, [title]), *headings])
     outline = beginning_of(first, most)
     for place, section in enumerate(rest):
         longer = f"{outline}{', ' if place else ': '}{section}"

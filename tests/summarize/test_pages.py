@@ -3,7 +3,9 @@
 import json
 
 import pytest
+from langchain_core.messages import ToolMessage
 
+from langchain_tokenmem.core.shortening import apply_cut
 from tests.summarize.test_extractive import call, lines
 
 TEXT = "Owners of old buildings can apply until September. " * 9
@@ -29,6 +31,12 @@ BROWSER = f"### Page state\n- Page URL: https://a.org\n- Page Title: Grants\n```
 def test_a_page_is_shown_by_its_title_and_headings(result, shown):
     [line] = lines(*call("get_page", result, url="https://a.org/x"))
     assert line.startswith(f"get_page https://a.org/x → {shown}")
+
+
+def test_a_page_that_is_shortened_names_the_headings_of_what_is_left_out():
+    page = f"{MARKDOWN}\n\n## Amount [euros]\n\n{TEXT}"
+    shown = apply_cut(ToolMessage(page, tool_call_id="c1", id="t1"), {"head": 60, "tail": 60})
+    assert " lines left out: Who can apply, Amount euros ...]" in shown.text
 
 
 def test_the_hits_of_a_search_are_shown_by_their_titles():
