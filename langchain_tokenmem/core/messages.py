@@ -272,6 +272,16 @@ def marked(message: BaseMessage, **marks: Any) -> BaseMessage:
     return message.model_copy(update={"response_metadata": metadata})
 
 
+def inserted(message: BaseMessage) -> BaseMessage:
+    """Return a message of the memory's own, which no transcript stores if a view is handed back."""
+    return marked(message, inserted=True)
+
+
+def is_inserted(message: BaseMessage) -> bool:
+    """Return whether the memory has put a message into a view."""
+    return bool(marks_of(message).get("inserted"))
+
+
 def unmarked(message: BaseMessage, names: Iterable[str]) -> BaseMessage:
     """Return a message without some of the memory's metadata; unchanged if it has none."""
     marks, gone = marks_of(message), {*names}

@@ -34,6 +34,7 @@ from langchain_tokenmem.core.block_types import (
 from langchain_tokenmem.core.messages import (
     Role,
     block_text,
+    inserted,
     is_blank_block,
     is_reasoning_block,
     marked,
@@ -200,7 +201,7 @@ def as_plain_message(message: BaseMessage) -> BaseMessage:
 BRIDGE_TEXT = "[No message was recorded here.]"
 """Text of a message between two that a provider does not accept as neighbours."""
 
-CONTINUE_MESSAGE = HumanMessage("[Please go on.]", id="tm-closing")
+CONTINUE_MESSAGE = inserted(HumanMessage("[Please go on.]", id="tm-closing"))
 """Last message if the assistant spoke last and the provider requires an input."""
 
 BLANK_TEXT = "[empty message]"
@@ -326,7 +327,7 @@ def fit_list(messages: Sequence[BaseMessage], profile: LegalityProfile) -> list[
 
 def _bridge(role: Role, before: BaseMessage) -> BaseMessage:
     kind = AIMessage if role == "ai" else HumanMessage
-    return kind(BRIDGE_TEXT, id=f"{before.id}~bridge")
+    return inserted(kind(BRIDGE_TEXT, id=f"{before.id}~bridge"))
 
 
 def _is_mergeable(first: BaseMessage, second: BaseMessage) -> bool:

@@ -21,6 +21,7 @@ from langchain_tokenmem.core.messages import (
     Group,
     call_ids,
     calls_of,
+    inserted,
     is_blank_block,
     is_reasoning_block,
     result_ids,
@@ -43,10 +44,15 @@ Dangling = Literal["answer", "drop"]
 out of the view."""
 
 INTERRUPTED = "[interrupted: no result of this tool call was recorded]"
-FIRST_HUMAN_MESSAGE = HumanMessage("[The conversation begins with the assistant.]", id="tm-opening")
+FIRST_HUMAN_MESSAGE = inserted(
+    HumanMessage("[The conversation begins with the assistant.]", id="tm-opening")
+)
 """First message if the conversation does not begin with a human one: Gemini, Anthropic and strict
 templates refuse a list that begins with the assistant."""
-PINS_ALONE = (HumanMessage("", id="tm-opening"), AIMessage("Noted.", id="tm-noted"))
+PINS_ALONE = (
+    inserted(HumanMessage("", id="tm-opening")),
+    inserted(AIMessage("Noted.", id="tm-noted")),
+)
 """Represent a conversation that has not begun: the first one carries the pins. The input of a
 chain, a human message, follows the second one."""
 
@@ -207,13 +213,8 @@ def says_nothing(message: BaseMessage) -> bool:
 
 def _interrupted_result(message: AIMessage, key: str) -> ToolMessage:
     names = {call["id"]: call["name"] for call in message.tool_calls}
-    return ToolMessage(
-        INTERRUPTED,
-        tool_call_id=key,
-        name=names.get(key),
-        status="error",
-        id=f"{message.id}~{key}",
-    )
+    result = ToolMessage(INTERRUPTED, tool_call_id=key, name=names.get(key), status="error")
+    return inserted(result.model_copy(update={"id": f"{message.id}~{key}"}))
 
 
 def _without_repeated_calls(message: AIMessage, repairs: list[str]) -> AIMessage:

@@ -12,6 +12,7 @@ from sqlalchemy import delete
 
 from langchain_tokenmem.background import in_thread
 from langchain_tokenmem.core.argument_checks import as_messages
+from langchain_tokenmem.core.messages import is_inserted
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.storage.codec import Codec, Serializer
@@ -98,6 +99,8 @@ class TranscriptStore(SessionStore):
         transcript and either more than one turn or the beginning of a longer batch. So a list that
         is sent in full at every turn is stored once, and a second "yes" is stored again.
 
+        What the memory itself has put into a view that is handed back is left out.
+
         New content under a known id supersedes the earlier content in its place. Content that the
         message had before is ignored.
 
@@ -111,7 +114,7 @@ class TranscriptStore(SessionStore):
             ScopeError: When the id is empty or the session belongs to another user.
             ConfigurationError: When a message cannot be stored.
         """
-        new = as_messages(new)
+        new = [message for message in as_messages(new) if not is_inserted(message)]
         if not new:
             checked_id(session_id)
             return []

@@ -111,6 +111,26 @@ def test_a_view_that_is_handed_back_edits_nothing(store: TranscriptStore, role: 
     assert history.full_history() == said
 
 
+def test_what_the_memory_puts_between_messages_is_not_stored_if_a_view_is_handed_back(
+    store: TranscriptStore,
+):
+    memory = TokenMemory(4_000, request=RequestRules(legality="mistral"))
+    history = TokenMemoryChatHistory("s", memory=memory, store=store)
+    call = {"name": "look", "args": {}, "id": "c"}
+    said = [
+        AIMessage("How can I help?", id="a1"),
+        HumanMessage("Hi.", id="h1"),
+        AIMessage("", tool_calls=[call], id="a2"),
+        HumanMessage("Well?", id="h2"),
+        AIMessage("Wait.", id="a3"),
+    ]
+    history.add_messages(said)
+    shown = messages_from_dict(messages_to_dict(history.messages))
+    assert len(shown) > len(said)
+    history.add_messages(shown)
+    assert [message.id for message in history.full_history()] == ["a1", "h1", "a2", "h2", "a3"]
+
+
 @pytest.mark.parametrize("place", ["first", "in the summary", "newest"])
 @ways(both=True)
 async def test_edited_words_are_in_no_later_request(way: Way, place: str):
