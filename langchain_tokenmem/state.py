@@ -47,8 +47,6 @@ class SummaryEntry(TypedDict):
             an imported entry.
         words: Digest of the words of these messages, to detect edits. Missing if their words cannot
             be compared, such as those of a temporarily cleared message.
-        left: Digests of the ids and of the words of the messages that were left at the last call;
-            missing if all of them were there.
         todos: The newest to-do list of these messages as text, empty if all of it is done; missing
             if they contain none.
     """
@@ -69,7 +67,6 @@ class SummaryEntry(TypedDict):
     condensed: NotRequired[list[str]]
     digest: NotRequired[str]
     words: NotRequired[str]
-    left: NotRequired[list[str]]
     todos: NotRequired[str]
 
 

@@ -2,8 +2,7 @@
 
 One rule for edits and removals: an entry of the running summary has digests of the ids and of
 the words of its messages. It is rewritten if the words have changed. If messages are missing,
-it is kept (they were trimmed or moved into an archive), unless the thread hides what it removes;
-then it also has digests of those that are left.
+it is kept (they were trimmed or moved into an archive), unless the thread hides what it removes.
 Notes, turn memories and recalled blocks of such messages are dropped and read again.
 
 An entry is rewritten without a model, immediately: removed words must not stay in requests until a
@@ -25,7 +24,6 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.covered import (
     covered_end,
-    digest_of_texts,
     digest_of_words,
     entry_place,
     is_cleared,
@@ -289,20 +287,13 @@ class _Correction:
         An entry that was written while a result was cleared has no digest of its words, and gets
         one.
         """
-        own = span[-entry["covered"] :]
-        if "digest" not in entry:
+        own = span[len(span) - min(len(span), entry["covered"]) :]
+        if "digest" not in entry or not (self.hides or is_whole(entry, own)):
             return entry
         if self.hides and not is_whole(entry, span):
             return None
         words = digest_of_words(own)
-        if not own or words is None:
-            return entry
-        if not is_whole(entry, own):
-            ids = digest_of_texts(message.id or "" for message in own)
-            known, left = entry.get("left"), [ids, words]
-            is_edited = known is not None and known[0] == ids and known != left
-            return None if is_edited else {**entry, "left": left}
-        if words == entry.get("words"):
+        if words is None or words == entry.get("words"):
             return entry
         return None if "words" in entry else {**entry, "words": words}
 
@@ -322,7 +313,6 @@ class _Correction:
             "words": words or "",
             "failures": [],
         }
-        new.pop("left", None)
         new.pop("todos", None)
         for todos in islice(todo_lists(own), 1):
             new["todos"] = todos

@@ -211,22 +211,6 @@ async def test_a_removed_message_is_kept_in_the_transcript_or_hidden_as_the_save
         assert store.get(thread, "fact") is not None, "the transcript follows the head"
 
 
-@ways("middleware", "nodes")
-async def test_an_edit_applies_after_another_message_of_its_entry_was_removed(
-    chat_of: Callable[..., Any],
-):
-    chat = chat_of()
-    for said in ("Hello.", "Go.", HumanMessage("My code is QUOKKA-4711.", id="fact")):
-        await chat.ask(said)
-    for n, question in enumerate(long_turns(12, words=170)):
-        await chat.ask(HumanMessage(question, id=f"h{n}"))
-    await update(chat, RemoveMessage(id="h0"))
-    assert "QUOKKA" in texts(await chat.last("Well?")), "a summary tells of what is kept"
-    await update(chat, HumanMessage("My code is [REDACTED].", id="fact"))
-    assert "QUOKKA" not in texts(await chat.last("What is my code?"))
-    assert "QUOKKA" not in texts(await chat.reopened().last("And now?"))
-
-
 @GRAPHS
 async def test_an_edit_of_the_newest_question_is_what_the_model_is_asked(
     chat_of: Callable[..., Any],
