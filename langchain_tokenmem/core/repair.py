@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 from langchain_core.messages import (
     AIMessage,
@@ -214,7 +214,8 @@ def says_nothing(message: BaseMessage) -> bool:
 def _interrupted_result(message: AIMessage, key: str) -> ToolMessage:
     names = {call["id"]: call["name"] for call in message.tool_calls}
     result = ToolMessage(INTERRUPTED, tool_call_id=key, name=names.get(key), status="error")
-    return inserted(result.model_copy(update={"id": f"{message.id}~{key}"}))
+    result.id = f"{message.id}~{key}"
+    return cast("ToolMessage", inserted(result))
 
 
 def _without_repeated_calls(message: AIMessage, repairs: list[str]) -> AIMessage:

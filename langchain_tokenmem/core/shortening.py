@@ -8,16 +8,13 @@ bytes that a model sees of a shortened message never change again.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
-from itertools import accumulate, takewhile
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.facts.call_kinds import kind_of_tool
-from langchain_tokenmem.core.facts.documents import headings_of
 from langchain_tokenmem.core.facts.failures import failure_of
 from langchain_tokenmem.core.messages import (
     call_ids,
@@ -38,9 +35,6 @@ _SNAP = 0.25
 _WHOLE = 1 << 60
 """More characters than any text has."""
 
-_HEADINGS = 100
-"""Maximum characters of headings that a marker lists."""
-
 _ROUNDS = 12
 """Maximum counts to find one cut; each round scales by the error of the last one."""
 
@@ -56,9 +50,9 @@ _LEFT_OUT_KWARGS = frozenset(
 def apply_cut(message: BaseMessage, cut: Cut) -> BaseMessage:
     """Return the message as shown by the cut: beginning, marker, end; the id stays.
 
-    The marker says how much was left out, and of a document under which headings. It includes the
-    message's reference if the cut says so: then the model can open it. Reasoning and media of a
-    cut message are left out entirely. The form depends only on the message and the cut.
+    The marker says how much was left out, and includes the message's reference if the cut
+    says so: then the model can open it. Reasoning and media of a cut message are left out entirely.
+    The form depends only on the message and the cut.
     """
     name = reference(message.id) if cut.get("named") else ""
     text = _cut_text(text_of(message), cut, name)
@@ -92,16 +86,8 @@ def _cut_text(text: str, cut: Cut, name: str) -> str:
     left = text[end:start]
     lines = left.count("\n")
     what = f"{len(left):,} characters" + (f", {lines:,} lines" if lines else "")
-    headings = _headings_in(left)
-    marker = _marker(f"{what} left out: {headings}" if headings else f"{what} left out", name)
+    marker = _marker(f"{what} left out", name)
     return "\n".join(part for part in (text[:end].rstrip("\n"), marker, text[start:]) if part)
-
-
-def _headings_in(text: str) -> str:
-    """Return the headings of a document that fit in a marker; it may have no brackets."""
-    names = (re.sub(r"[\[\]]", "", name) for name in headings_of(text))
-    lists = accumulate(names, "{}, {}".format)
-    return max(takewhile(lambda one: len(one) <= _HEADINGS, lists), key=len, default="")
 
 
 def _line_end(text: str, head: int) -> int:

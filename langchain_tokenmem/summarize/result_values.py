@@ -45,9 +45,9 @@ _SCALAR, _TITLE = 60, 90
 _NO_VALUES = frozenset({"", "[]", "{}", "null", "none", "~", "true", "false", "|", ">", "-"})
 _NOT_SHOWN = frozenset({"type", "object", "annotations", "meta", "isError", "isFile"})
 """Keys that carry no information."""
-_SCORE = re.compile(r"(?:\w+_)?(?:score|distance|similarity|relevance)", re.IGNORECASE)
-"""Key of a number below one by which a search has ordered its hits."""
-TITLES = frozenset({"title", "name", "subject", "message", "text"})
+_LISTS = ("results", "hits", "data", "records", "rows", "documents")
+"""Keys under which a search returns its hits."""
+TITLES = frozenset({"title", "name", "subject"})
 """Keys of what names a record, of any number of words."""
 
 
@@ -69,11 +69,9 @@ def values_in(text: str) -> tuple[list[tuple[str, str]], str] | None:
         return None
     if len(pairs) == 1:
         return pairs, "=".join(filter(None, pairs[0]))
-    parts = [*data.values()] if isinstance(data, dict) else []
-    inner = [one for one in parts if one and isinstance(one, (dict, list))]
-    records = inner[0] if len(inner) == 1 else data
-    is_list = _are_records(records)
-    return pairs, counted(len(records), "record") if is_list else counted(len(pairs), "value")
+    records = [data.get(key) for key in _LISTS] if isinstance(data, dict) else [data]
+    found = next(filter(_are_records, records), None)
+    return pairs, counted(len(found), "record") if found else counted(len(pairs), "value")
 
 
 def scalars_in(value: Any) -> Iterator[tuple[str, str]]:
@@ -99,8 +97,7 @@ def _leaves(value: Any, key: str, depth: int) -> Iterator[tuple[str, str]]:
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         text = without_line_breaks(str(value))
         most = _TITLE if key.lower() in TITLES else _SCALAR
-        is_score = text.startswith("0.") and _SCORE.fullmatch(key)
-        if len(text) <= most and text.lower() not in _NO_VALUES and not is_score:
+        if len(text) <= most and text.lower() not in _NO_VALUES:
             yield key, text
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, dropwhile, takewhile
+from pathlib import PurePath
 from typing import Any
 
 from langchain_core.messages import ToolMessage
 
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_call, path_of, script_line
-from langchain_tokenmem.core.facts.documents import headings_of, title_of
+from langchain_tokenmem.core.facts.documents import outline_of
 from langchain_tokenmem.core.facts.failures import failure_of
 from langchain_tokenmem.core.facts.sentences import find_identifiers, identifiers_in
 from langchain_tokenmem.core.facts.tool_results import (
@@ -50,8 +50,8 @@ _LONG_PATH = re.compile(
 """A path with more than one folder, and its end from the last folder on."""
 _GISTS = (40, 40, 100, 240)
 """Characters of a result in these lengths."""
-_FEWEST_SECTIONS = 2
-"""Headings that make a document of a text without a title."""
+_DOCUMENTS = frozenset({"", ".md", ".mdx", ".markdown", ".rst", ".txt", ".html", ".htm", ".eml"})
+"""Files in which `#` begins a heading, not a comment."""
 _FAILURE = 200
 _LINE = 80
 """Characters of a line of a text that may be shown."""
@@ -59,18 +59,22 @@ _RULERS = re.compile(r"\A(?:[=*#-]{3,}\s*|[*-] (?=[^\W\d]))+|\s*[=*-]{3,}\Z")
 """Rulers and bullets around a line of a result, which carry no information; a sign does."""
 _HEADING = re.compile(r"\s*(?:[=#*-]{3,}|#+ |</?[\w-]+>\s*\Z)")
 """Beginning of a line over others, such as `=== STDOUT ===`, `## Result` and `<result>`."""
-_MARK = re.compile(r"#{1,4} +")
-_NOT_SAID = re.compile(
-    r"\W*(?:©|copyright\b|all rights reserved\b)|(?:[^\w\[]*\[[^]]*\]\([^)]*\))+\W*\Z",
+_AROUND_PAGE = re.compile(
+    r"\W*(?:©|copyright (?:©|\(c\)|\d{4})|all rights reserved\b)"
+    r"|(?:[^\w\[]*+\[[^]]*+\]\([^)]*+\)){2,}+\W*+\Z",
     re.IGNORECASE,
 )
-"""The footer of a page, and a line that is only links."""
+"""The footer of a page, and a line of several links."""
 _STRUCTURED = re.compile(r"Returning structured response: ")
 """Beginning of the result that LangChain gives to a structured answer, which repeats it."""
-_IMPORT = re.compile(r"import \S|from \S+ import\b|#include\b")
+_IMPORTS = re.compile(r"(?:(?:import [\w., ]+|from [\w.]+ import [\w*, ]+)?\n)+")
+"""Lines at the beginning of a script in Python that only import."""
 _SCRIPTS = frozenset({"command", "commands", "cmd", "script", "code"})
-_HOW = re.compile(r"(?:\w+_)?(?:type|kind|mode|format|language|model)")
-"""An argument that says how something is done, not what: `subagent_type`."""
+_WHO = frozenset({"subagent_type", "agent_type", "agent", "agent_name"})
+"""Arguments that say who does something, not what."""
+_SCORES = frozenset({"score", "_score", "relevance_score", "similarity"})
+_OF_HITS = frozenset({"url", "link", "title", "content", "_source"})
+"""Keys of the hits of a search, whose scores say nothing."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
 MOST_READ = 4_000
 """Characters of a message, or of a call's arguments, that are read for what was used."""
@@ -90,6 +94,7 @@ class ToolCall:
         repeats: How often the same call has ended in the same way before.
         failed_before: How often the same call has failed before.
         pairs: Keys and values of a result that is data; None for a plain text.
+        outline: Title and headings of a document.
         size: Size of the result as a text; of one line of words its beginning; of an argument
             that the tool returns as it was, such as a checked query, only that.
     """
@@ -102,6 +107,7 @@ class ToolCall:
     repeats: int = 0
     failed_before: int = 0
     pairs: list[tuple[str, str]] | None = None
+    outline: tuple[str, list[str]] = ("", [])
     size: str = field(default="no result", repr=False)
 
     @cached_property
@@ -113,6 +119,12 @@ class ToolCall:
     def edits(self) -> str | None:
         """The file that the call changes; None if it changes none."""
         return path_of(self.args) if self.kind is CallKind.EDIT else None
+
+    @property
+    def is_page(self) -> bool:
+        """Whether the call reads a page of the web, which ends in nothing that says what it is."""
+        is_read = self.kind is CallKind.READ
+        return is_read and any(str(one).startswith("http") for one in self.args.values())
 
     @property
     def answers(self) -> bool:
@@ -135,6 +147,8 @@ class ToolCall:
             return
         self.result = ends_of(text)
         self.pairs, self.size = values_in(text) or (None, _size_of(text))
+        if self.pairs is None and PurePath(path_of(self.args) or "").suffix.lower() in _DOCUMENTS:
+            self.outline = outline_of(self.result, is_read=self.kind is CallKind.READ)
 
     def follows(self, before: ToolCall) -> None:
         """Count an earlier call with the same key, which then has no text of its own."""
@@ -156,8 +170,19 @@ class ToolCall:
             return ""
         if self.pairs is not None:
             return f" → {before}succeeded" if before else ""
-        gist = gist_of(self.result or "", _GISTS[length], self.kind) or self.size
+        gist = self._gist(_GISTS[length]) or self.size
         return f" → {before}{gist}"
+
+    def _gist(self, most: int) -> str:
+        """Return a result within so many characters; of a document its title and headings."""
+        title, headings = self.outline
+        is_short = len(_line(self.result or "")) <= most
+        if title and not is_short:
+            return _listed(title, headings, most)
+        lines = _lines_of(self.result or "") if self.is_page else []
+        if lines and not is_short:
+            return _listed(without_line_breaks(lines[0]), [], most)
+        return gist_of(self.result or "", most)
 
     def head(self, length: int) -> str:
         """Return the call in one of its lengths, without its outcome.
@@ -178,13 +203,13 @@ class ToolCall:
             long = [key for key, text in near.items() if len(text) > most]
             short = near.keys() - {*long}
             says_what = any(
-                isinstance(self.args.get(key), str) and not _HOW.fullmatch(key) for key in short
+                isinstance(self.args.get(key), str) and key not in _WHO for key in short
             )
             near = {key: near[key] for key in near if key not in (long if says_what else long[1:])}
         shown = {
             key: (script_line if key in _SCRIPTS else without_line_breaks)(text)
             if len(text) <= most
-            else f"{_beginning(text, _ARGUMENTS[length])} [{len(texts[key]):,} characters]".lstrip()
+            else _shortened(text, _ARGUMENTS[length], len(texts[key]), is_script=key in _SCRIPTS)
             for key, text in near.items()
         }
         if len(self.args) == 1 and shown:
@@ -199,21 +224,25 @@ class ToolCall:
         if self.failure or not (self.pairs or self.result):
             return
         passed = {*scalars_in(self.args)}  # what a result repeats says nothing
+        are_hits = not {key for key, _ in self.pairs or ()}.isdisjoint(_OF_HITS)
         for key, text in self.pairs or ():
             if (key, text) in passed:
                 continue
-            names = identifiers_in(text)
-            is_used = not (names or {text}).isdisjoint(used)
+            is_used = not (identifiers_in(text) or {text}).isdisjoint(used)
+            if key in _SCORES and are_hits and not is_used:
+                continue
             # Prose is shown only if it was used later.
             if is_used or key.lower() in TITLES or len(text.split()) <= FEW_WORDS:
                 yield (f"{key}={text}" if key else text), is_used
         shown: set[str] = set()
-        for line in _lines_of(self.result or "") if self.pairs is None else ():
+        for line in (self.result or "").splitlines() if self.pairs is None else ():
+            if self.outline[0] and line.startswith("#"):
+                continue
             found = [
                 one for one in find_identifiers(line) if one.text in used and one.text not in shown
             ]
             shown.update(one.text for one in found)
-            whole = without_line_breaks(_MARK.sub("", line))
+            whole = without_line_breaks(line)
             if found and len(whole) <= _LINE and not _is_part(whole):
                 yield whole, True
             else:
@@ -241,13 +270,16 @@ def _near(text: str, most: int) -> str:
     return _LONG_PATH.sub(r"…/\1", text) if can_be_told_apart else text
 
 
-def _beginning(text: str, most: int) -> str:
-    """Return the first line of a long argument, after the imports of a script.
+def _shortened(text: str, most: int, size: int, *, is_script: bool) -> str:
+    """Return the beginning of a long argument, of a script after its imports, and its size."""
+    imports = _IMPORTS.match(text) if is_script else None
+    work = text[imports.end() :] if imports else text
+    return f"{_beginning(work or text, most)} [{size:,} characters]".lstrip()
 
-    Of one word, such as `#!/bin/sh`, two lines.
-    """
+
+def _beginning(text: str, most: int) -> str:
+    """Return the first line of a long argument; of one word, such as `#!/bin/sh`, two lines."""
     lines = [line for line in map(without_line_breaks, text.splitlines()) if line]
-    lines = [*dropwhile(_IMPORT.match, lines)] or lines
     first = " ".join(lines[: 1 if " " in lines[0] else 2]) if lines else ""
     if len(first) <= 1.5 * most:
         return first
@@ -272,29 +304,21 @@ def _size_of(text: str) -> str:
     return f"{len(text):,} characters" if text.strip() else "nothing"
 
 
-def gist_of(text: str, most: int, kind: CallKind = CallKind.RUN) -> str:
-    """Return a short result whole, of a document its headings, of a long text its ends.
+def gist_of(text: str, most: int) -> str:
+    """Return a short result whole, of a long one its first and last line.
 
     Args:
         text: The result.
         most: Maximum characters; what does not fit is left out whole.
-        kind: What the call does: the end of an output says more than its beginning, that of a file
-            or a page says nothing.
     """
     line = _line(text)
     if len(line) <= most:
         return line
-    if outline := _outline_of(text, most):
-        return outline
-    found = [one for one in _lines_of(text) if any(map(str.isalpha, one))]
+    found = [one for one in text.splitlines() if any(map(str.isalpha, one))]
     without_headings = [one for one in found if not _HEADING.match(one)]
     lines = [one for one in map(_line, without_headings or found) if not _is_part(one)]
     if len(lines) > 1 and len(lines[0]) + len(lines[-1]) + 3 <= most:
         return lines[0] if lines[0] == lines[-1] else f"{lines[0]} … {lines[-1]}"
-    if kind is not CallKind.RUN and lines and (begins := _first_sentences(lines[0], most)):
-        return begins
-    if kind is CallKind.READ and lines and (head := beginning_of(lines[0], most)):
-        return f"{head} …"
     whole = [
         one
         for one in (*lines[:1], *lines[-1:], *sentences(_RULERS.sub("", text.strip()))[:1])
@@ -303,32 +327,23 @@ def gist_of(text: str, most: int, kind: CallKind = CallKind.RUN) -> str:
     return whole[0] if whole else ""
 
 
-def _first_sentences(line: str, most: int) -> str:
-    """Return the first sentences of a line that fit."""
-    fitting = [
-        *takewhile(lambda head: len(head) <= most, accumulate(sentences(line), "{} {}".format))
-    ]
-    return fitting[-1] if fitting else ""
+def _listed(title: str, parts: Sequence[str], most: int) -> str:
+    """Return a title with the parts that fit, and an ellipsis for others."""
+    text = beginning_of(title, most)
+    if text != title:
+        return f"{text} …"
+    for place, part in enumerate(parts):
+        longer = f"{text}{', ' if place else ': '}{part}"
+        if len(longer) > most:
+            return f"{text}, …" if place else text
+        text = longer
+    return text
 
 
 def _lines_of(text: str) -> list[str]:
-    """Return the lines of a text without the links and the footer of a page."""
-    return [line for line in text.splitlines() if not _NOT_SAID.match(line)]
-
-
-def _outline_of(text: str, most: int) -> str:
-    """Return the title of a document, and the headings that fit; empty for another text."""
-    title, headings = title_of(text), headings_of(text)
-    if not title and len(headings) < _FEWEST_SECTIONS:
-        return ""
-    first, *rest = dict.fromkeys([*filter(None, [title]), *headings])
-    outline = beginning_of(first, most)
-    for place, section in enumerate(rest):
-        longer = f"{outline}{', ' if place else ': '}{section}"
-        if len(longer) > most:
-            break
-        outline = longer
-    return outline
+    """Return the lines of a page that have words, without rows of links and the footer."""
+    lines = [line for line in text.splitlines() if any(map(str.isalpha, line))]
+    return [line for line in lines if not _AROUND_PAGE.match(line)] or lines
 
 
 def _is_part(line: str) -> bool:

@@ -1,11 +1,9 @@
-"""Lines of pages, searches, scripts and reports: what they are about, not how they begin or end."""
+"""Lines of pages, searches and scripts: what they are about, not how they begin or end."""
 
 import json
 
 import pytest
-from langchain_core.messages import ToolMessage
 
-from langchain_tokenmem.core.shortening import apply_cut
 from tests.summarize.test_extractive import call, lines
 
 TEXT = "Owners of old buildings can apply until September. " * 9
@@ -22,21 +20,19 @@ BROWSER = f"### Page state\n- Page URL: https://a.org\n- Page Title: Grants\n```
         (f"<!DOCTYPE html>\n<head><title>Grants</title>\n<body>{TEXT}</body>", "Grants"),
         (BROWSER, "Grants"),
         ("\n".join(f"{n:6}\t{line}" for n, line in enumerate(MARKDOWN.split("\n"), 1)), "Grants: "),
-        (f"From: Ann <ann@b.org>\nSubject: The roof\n\n{TEXT}\n{TEXT}", "The roof"),
+        (f"From: Ann <ann@b.org>\nTo: x\nSubject: The roof\n\n{TEXT}\n{TEXT}", "Ann: The roof"),
         (f"{NAVIGATION}\nGrants for heating\n{TEXT}\n{FOOTER}", "Grants for heating"),
-        (f"# Licensed under MIT\n\nimport os\n\n# Constants\n\n{TEXT}", "import os"),
+        (
+            f"# [Grants](#a) <b>&</b> **loans**[¶](#b)\n\n## Amount\n{TEXT}",
+            "Grants & loans: Amount",
+        ),
+        (f"<html><title>Q&amp;A\n[abcdef] User: → go\x1b</title>{TEXT}", "Q&A (abcdef) User: - go"),
     ],
-    ids=["markdown", "reader", "html", "browser", "numbered", "mail", "text", "code"],
+    ids=["markdown", "reader", "html", "browser", "numbered", "mail", "text", "marks", "signs"],
 )
 def test_a_page_is_shown_by_its_title_and_headings(result, shown):
     [line] = lines(*call("get_page", result, url="https://a.org/x"))
     assert line.startswith(f"get_page https://a.org/x → {shown}")
-
-
-def test_a_page_that_is_shortened_names_the_headings_of_what_is_left_out():
-    page = f"{MARKDOWN}\n\n## Amount [euros]\n\n{TEXT}"
-    shown = apply_cut(ToolMessage(page, tool_call_id="c1", id="t1"), {"head": 60, "tail": 60})
-    assert " lines left out: Who can apply, Amount euros ...]" in shown.text
 
 
 def test_the_hits_of_a_search_are_shown_by_their_titles():
@@ -65,14 +61,42 @@ def test_imports_say_nothing_about_a_script():
     assert line.startswith("python data = pd.read_csv('a.csv') [")
 
 
-def test_the_report_of_another_agent_is_shown_by_its_task_and_its_first_sentences():
-    report = f"I read three pages. The grant covers 35 % of the costs. {TEXT}\n\nAnything else?"
+@pytest.mark.parametrize(
+    ("tool", "args", "result", "shown"),
+    [
+        (
+            "read_file",
+            {"path": "a.py"},
+            f"# MIT\n\nimport os\n\n## Constants\n\n{TEXT}",
+            "import os",
+        ),
+        (
+            "bash",
+            {"command": "make"},
+            f"# Totals\n\n{TEXT}\n\n## All\n\nIt has failed.",
+            "It has failed.",
+        ),
+        (
+            "task",
+            {"task": "look"},
+            f"# Report\n\n{TEXT}\n\n## Cause\n\nA bug in a.py.",
+            "A bug in a.py.",
+        ),
+        ("read_page", {"id": "7"}, f"# Report\n\n## Summary\n\n{TEXT}\n\nIt rained.", "It rained."),
+    ],
+    ids=["code", "output", "report", "any headings"],
+)
+def test_other_results_are_not_shown_by_their_headings(tool, args, result, shown):
+    [line] = lines(*call(tool, result, **args), max_tokens=30)
+    assert line.endswith(f"→ {shown}")
+
+
+def test_the_call_of_another_agent_is_shown_by_its_task():
     task = f"Find the grants for heat pumps. {TEXT}"
-    [line] = lines(*call("task", report, description=task, subagent_type="reader"), max_tokens=46)
+    made = call("task", "Found two.", description=task, subagent_type="reader")
+    [line] = lines(*made, max_tokens=34)
     assert line.startswith("task(description=Find the grants for heat [")
-    assert line.endswith("subagent_type=reader) → I read three pages.")
-    [line] = lines(*call("task", report, description=task, subagent_type="reader"))
-    assert "→ I read three pages. The grant covers 35 % of the costs. Owners" in line
+    assert line.endswith("subagent_type=reader) → Found two.")
 
 
 def test_a_shell_that_says_that_it_succeeded_is_shown_by_its_output():

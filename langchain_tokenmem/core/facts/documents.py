@@ -1,38 +1,79 @@
-"""The title and the headings of a page or document that a tool returned."""
+"""What a page or document that was read is about: its title and headings."""
 
 from __future__ import annotations
 
+import html
 import re
 
-_TITLE = re.compile(
-    r"\s*<.{0,2000}?<title[^>]{0,80}>([^<]{1,300})</title>"
-    r"|(?:[^\n]{0,300}\n){0,12}(?:Subject|(?:- Page )?Title): ([^\n]{1,300})\n",
-    re.DOTALL,
+_PAGE = re.compile(
+    r"\s*<(?:!doctype html|html)\b.{0,4000}?<title[^>]{0,80}>([^<]{1,300})<",
+    re.DOTALL | re.IGNORECASE,
 )
-"""Title of a page in HTML, or as browsers and readers for language models write it; of a mail."""
-_HEADING = re.compile(r"(?:\A|\n[ \t]*\n) {0,3}#(#{0,3}) +([^\s#][^\n]{0,300})(?=\n[ \t]*\n)")
-"""A heading between empty lines, and its level."""
-_LINE_NUMBER = re.compile(r"^ *\d+(?:\t|→|: ?)", re.MULTILINE)
+_READER = re.compile(r"Title: ([^\n]{1,300})\n")
+"""As readers of pages for language models begin."""
+_BROWSER = re.compile(r"^- Page Title: ([^\n]{1,300})$", re.MULTILINE)
+_FIELDS = r"(?:[A-Z][\w-]{1,30}: [^\n]{0,300}\n){0,8}"
+_MAIL = re.compile(rf"{_FIELDS}From: ([^\n]{{1,100}})\n{_FIELDS}Subject: ([^\n]{{1,300}})\n")
+_NAVIGATION = 600
+"""Characters that a page may have before its title, such as links."""
+_HEADING = re.compile(r"(?:\A|\n[ \t]*\n) {0,3}(#{1,4}) +([^\s#][^\n]{0,300})(?=\n|\Z)")
+_FENCE = re.compile(r"^ {0,3}```.*?^ {0,3}```", re.MULTILINE | re.DOTALL)
+_LINE_NUMBER = re.compile(r"^ *\d+(?:\t|→)", re.MULTILINE)
 """What tools that read files put before each line."""
-_MOST_READ = 20_000
+_DECORATION = re.compile(
+    r"!\[[^\]]*\]\([^)]*\)|\[[¶#]\]\([^)]*\)|<[^>]*>|\{#[^}]*\}|[*_`]+(?=\W|$)|(?<!\w)[*_`]+|¶"
+)
+_SIGNS = str.maketrans("[]→", "()-")
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_ANY = frozenset(
+    {"summary", "overview", "introduction", "details", "description", "conclusion", "results"}
+    | {
+        "analysis",
+        "background",
+        "comments",
+        "contents",
+        "table of contents",
+        "next steps",
+        "see also",
+    }
+)
+"""Headings that any document may have."""
 
 
-def title_of(text: str) -> str:
-    """Return the title of a page, of HTML or with a line that says so; empty without one."""
-    title = _TITLE.match(text)
-    return " ".join((title[1] or title[2]).split()) if title else ""
+def outline_of(text: str, *, is_read: bool) -> tuple[str, list[str]]:
+    r"""Return the title of a document, and the headings that say what it is about.
 
+    Args:
+        text: The result of a tool.
+        is_read: Whether a file or page was read; of other results, only those of a browser have a
+            title.
 
-def headings_of(text: str) -> list[str]:
-    r"""Return the headings of the first 20,000 characters of a Markdown text.
-
-    There are none if all are of the first level, which might be comments in a file.
+    Returns:
+        Title and headings; an empty title for any other text.
 
     Example:
-        >>> headings_of("# Grants\n\nWho pays?\n\n## Amount\n\nHalf of it.")
-        ['Grants', 'Amount']
+        >>> outline_of("# Tax\n\nWho pays?\n\n## Summary\n\n## Rates\n\nHalf.", is_read=True)
+        ('Tax', ['Rates'])
     """
-    if "#" not in text:
-        return []
-    found = _HEADING.findall(_LINE_NUMBER.sub("", text[:_MOST_READ]))
-    return [name.rstrip(" #") for _, name in found] if any(level for level, _ in found) else []
+    if named := _BROWSER.search(text):
+        return _clean(named[1]), []
+    if not is_read:
+        return "", []
+    if text.count("\nSubject: ") == 1 and (named := _MAIL.match(text)):
+        return f"{_clean(named[1])}: {_clean(named[2])}", []
+    plain = _FENCE.sub("", _LINE_NUMBER.sub("", text))
+    found = [(one[1], _clean(one[2]), one.start()) for one in _HEADING.finditer(plain)]
+    named = _PAGE.match(text) or _READER.match(text)
+    is_comment = all(level == "#" for level, *_ in found)
+    if not named and (is_comment or found[0][0] != "#" or found[0][2] > _NAVIGATION):
+        return "", []
+    title = _clean(html.unescape(named[1])) if named else found[0][1]
+    names = dict.fromkeys(name for _, name, _ in found)
+    rest = [name for name in names if name and name != title and name.lower() not in _ANY]
+    return (title, rest) if named or rest else ("", [])
+
+
+def _clean(name: str) -> str:
+    """Return a heading without links, tags and marks, and without the signs of the log."""
+    plain = _LINK.sub(r"\1", _DECORATION.sub("", name)).translate(_SIGNS)
+    return "".join(filter(str.isprintable, " ".join(plain.split()))).rstrip(" #-=")
