@@ -3,33 +3,28 @@
 import json
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem.core.facts.failures import exit_code_of
 from langchain_tokenmem.core.working_notes.tool_kinds import (
     ToolKinds,
     TurnMemorySettings,
     plain_path,
 )
+from tests.fakes import called
 
 PATCH = (
     "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: b.py\n+z\n"
     "*** Delete File: c.py\n*** Update File: d.py\n*** Move to: e.py\n*** End Patch"
 )
+PATCHED = ("src/a.py", "b.py", "c.py", "d.py", "e.py")
 RENAMED = "diff --git a/a.py b/b.py\nsimilarity index 100%\nrename from a.py\nrename to b.py\n"
 DIFF = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-x\n+y\n--- /dev/null\n+++ b/new.py\n@@\n+z\n"
+BOTH = ("a.go", "b.go")
 
 
-def effect(name, args, result="ok", *, root=None, kinds=None, **fields):
-    call = AIMessage("", id="a", tool_calls=[{"name": name, "args": args, "id": "1"}])
-    answer = ToolMessage(result, id="t", tool_call_id="1", **fields)
-    settings = TurnMemorySettings(tools=kinds or ToolKinds(), project_root=root)
-    (found,) = settings.effects([call, answer])
+def effect(name, args, result="ok", **kinds):
+    (found,) = TurnMemorySettings(tools=ToolKinds(**kinds)).effects(called(1, name, args, result))
     return found
-
-
-def changed(name, args, result="ok", **options):
-    return effect(name, args, result, **options).changed
 
 
 @pytest.mark.parametrize(
@@ -38,10 +33,9 @@ def changed(name, args, result="ok", **options):
         ("write_file", {"path": "a.go", "content": "x"}, ("a.go",)),
         ("mcp__fs__edit_file", {"path": "a.go"}, ("a.go",)),
         ("str_replace_editor", {"command": "str_replace", "path": "a.go"}, ("a.go",)),
-        ("move_file", {"source": "a.go", "destination": "b.go"}, ("a.go", "b.go")),
-        ("delete_file", {"path": "a.go"}, ("a.go",)),
-        ("push_files", {"files": [{"path": "a.go"}, {"path": "b.go"}]}, ("a.go", "b.go")),
-        ("apply_patch", {"input": PATCH}, ("src/a.py", "b.py", "c.py", "d.py", "e.py")),
+        ("move_file", {"source": "a.go", "destination": "b.go"}, BOTH),
+        ("push_files", {"files": [{"path": "a.go"}, {"path": "b.go"}]}, BOTH),
+        ("apply_patch", {"input": PATCH}, PATCHED),
         ("apply_patch", {"patch": DIFF}, ("src/a.py", "new.py")),
         ("apply_patch", {"patch": RENAMED}, ("a.py", "b.py")),
         ("write_file", {"request": {"path": "a.go", "content": "x"}}, ("a.go",)),
@@ -51,41 +45,34 @@ def changed(name, args, result="ok", **options):
         ("WriteFile", {"path": "a.go"}, ("a.go",)),
         ("create_file", {"path": "a.go"}, ("a.go",)),
         ("filesystem.write_file", {"path": "übersicht/说明.md"}, ("übersicht/说明.md",)),
-        ("delete_file", {"paths": ["a.go", "b.go"]}, ("a.go", "b.go")),
-        (
-            "shell",
-            {"command": ["apply_patch", PATCH]},
-            ("src/a.py", "b.py", "c.py", "d.py", "e.py"),
-        ),
+        ("delete_file", {"paths": ["a.go", "b.go"]}, BOTH),
+        ("shell", {"command": ["apply_patch", PATCH]}, PATCHED),
     ],
 )
 def test_writing_tools_change_the_files_of_their_arguments(name, args, files):
-    assert changed(name, args) == files
+    assert effect(name, args).changed == files
 
 
-ERRORS = [
-    "Error: no such file",
-    "ERROR:\nNo replacement was performed, old_str did not appear",
-    '{"type":"text","text":"Error: Invalid formula syntax","annotations":null}',
-    json.dumps({"content": [{"text": json.dumps({"type": "text", "text": "Invalid id"})}]}),
-    '{"content": [{"type": "text", "text": "x"}], "isError": true}',
-    '{"success": false, "message": "locked"}',
-    "Permission denied: a.go",
-    "[interrupted: no result of this tool call was recorded]",
-    "Tool call edit_file with id 1 was cancelled - another message came in",
-]
-MENTIONS = [
-    "Successfully wrote to error.log",
-    '{"content": [{"type": "text", "text": "error.log written"}], "isError": false}',
-    "The file has been edited:\n 1 raise ValueError: bad\n 2 # error: this",
-    "",
-]
+INNER = {"content": [{"text": json.dumps({"type": "text", "text": "Invalid id"})}]}
 
 
-@pytest.mark.parametrize("result", [*ERRORS, *MENTIONS])
-def test_a_write_whose_result_is_an_error_is_no_change_and_one_that_mentions_errors_is(result):
-    files = ("error.log",) if result in MENTIONS else ()
-    assert changed("edit_file", {"path": "error.log"}, result) == files
+@pytest.mark.parametrize(
+    ("result", "files"),
+    [
+        ("ERROR:\nNo replacement was performed, old_str did not appear", ()),
+        ('{"type":"text","text":"Error: Invalid formula syntax","annotations":null}', ()),
+        (json.dumps(INNER), ()),
+        ('{"success": false, "message": "locked"}', ()),
+        ("[interrupted: no result of this tool call was recorded]", ()),
+        ("Tool call edit_file with id 1 was cancelled - another message came in", ()),
+        ("Successfully wrote to error.log", ("error.log",)),
+        ("", ("error.log",)),
+    ],
+)
+def test_a_write_whose_result_is_an_error_is_no_change_and_one_that_mentions_errors_is(
+    result, files
+):
+    assert effect("edit_file", {"path": "error.log"}, result).changed == files
 
 
 def test_calls_and_results_as_anthropic_writes_them_are_read():
@@ -113,29 +100,6 @@ def test_a_path_is_relative_to_the_root_and_absolute_outside_of_it(path, root, p
     assert plain_path(path, root) == plain
 
 
-@pytest.mark.parametrize(
-    ("result", "code"),
-    [
-        ("Exit code: 1", 1),
-        ("Exit code 1\nlots\nof\noutput\nthat\nfollows", 1),
-        ("x\n[The command completed with exit code 1.]", 1),
-        ("x\n[Command failed with exit code 127]", 127),
-        ("<returncode>1</returncode>\n<output>x</output>", 1),
-        ("<error>Exit code 1\nboom</error>", 1),
-        ("Exit code: -9 (killed)", -9),
-        ("Exit code: 0", 0),
-        ('{"stdout": "x", "exit_code": 4}', 4),
-        ('[{"type": "text", "text": "x"}, {"type": "text", "text": "\\nExit code: 5"}]', 5),
-        ('{"meta": null, "content": [{"type": "text", "text": "x\\nExit code: 6"}]}', 6),
-        ("the function returns exit code 2", None),
-        ("a\nExit code: 1\nb", None),
-        ("", None),
-    ],
-)
-def test_an_exit_code_is_read_where_results_report_it(result, code):
-    assert exit_code_of(ToolMessage(result, tool_call_id="1")) == code
-
-
 def test_the_command_of_a_shell_call_is_its_script():
     assert effect("shell", {"command": ["bash", "-lc", "go test"]}).command == "go test"
     assert effect("shell", {"input": {"command": "go test"}}).command == "go test"
@@ -144,10 +108,13 @@ def test_the_command_of_a_shell_call_is_its_script():
 
 
 def test_the_tables_of_the_application_are_added_to_the_usual_names():
-    kinds = ToolKinds(
-        writes={"save_page": "page_path"}, commands={"run_job": "script"}, reads={"edit_file"}
-    )
-    assert effect("save_page", {"page_path": "a.md"}, kinds=kinds).changed == ("a.md",)
-    assert effect("write_file", {"path": "a.md"}, kinds=kinds).changed == ("a.md",)
-    assert effect("mcp__fs__edit_file", {"path": "a.md"}, kinds=kinds).changed == ()
-    assert effect("run_job", {"script": "nightly"}, kinds=kinds).command == "nightly"
+    own = {
+        "writes": {"save_page": "page"},
+        "commands": {"run_job": "script"},
+        "reads": {"edit_file"},
+    }
+    assert effect("save_page", {"page": "a.md"}, **own).changed == ("a.md",)
+    assert effect("write_file", {"path": "a.md"}, **own).changed == ("a.md",)
+    assert effect("mcp__fs__edit_file", {"path": "a.md"}).changed == ("a.md",)
+    assert effect("mcp__fs__edit_file", {"path": "a.md"}, **own).changed == ()
+    assert effect("run_job", {"script": "nightly"}, **own).command == "nightly"
