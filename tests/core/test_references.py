@@ -17,15 +17,11 @@ def with_ids(messages, *_) -> str:
 
 
 def test_where_two_messages_share_a_reference_a_longer_one_tells_them_apart():
-    said = [
-        HumanMessage("a", id="id-905"),
-        HumanMessage("b", id="id-2312"),
-        HumanMessage("c", id="c"),
-    ]
+    said = [HumanMessage("a", id=key) for key in ("id-905", "id-2312", "c")]
     assert messages_named(said, reference("id-905")) == said[:2]
     assert messages_named(said, reference("id-2312", 12)) == [said[1]]
-    assert messages_named(said, f"#{reference('c').upper()}") == [said[2]]
-    assert messages_named(said, "c") == [said[2]]
+    for name in (f"#{reference('c').upper()}", "c"):
+        assert messages_named(said, name) == [said[2]]
     assert messages_named(said, "") == []
 
 

@@ -2,12 +2,15 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import BaseMessage
 from pydantic import Field
+
+TOOL = {
+    "type": "function",
+    "function": {"name": "read", "description": "Read a file.", "parameters": {}},
+}
 
 
 class CountedModel(FakeListChatModel):
@@ -17,27 +20,20 @@ class CountedModel(FakeListChatModel):
     model: str = "claude-test"
     answer: Any = 50
     seconds: float = 0.0
-    asked: list[tuple[list[BaseMessage], Any]] = Field(default_factory=list)
+    asked: list[Any] = Field(default_factory=list)
     threads: list[str] = Field(default_factory=list)
-    running: list[int] = Field(default_factory=lambda: [0, 0])
+    running: list[int] = Field(default_factory=lambda: [0, 0])  # now, and at most
     profile: Any = None
 
-    def get_num_tokens_from_messages(
-        self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None
-    ) -> int:
+    def get_num_tokens_from_messages(self, messages, tools=None):
         self.asked.append((list(messages), tools))
         self.threads.append(threading.current_thread().name)
         self.running[0] += 1
         self.running[1] = max(self.running)
         try:
             time.sleep(self.seconds)
-            found: Any = self.answer
-            if isinstance(found, Exception):
-                raise found
-            return found(messages, tools) if isinstance(found, Callable) else found
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer(messages, tools) if callable(self.answer) else self.answer
         finally:
             self.running[0] -= 1
-
-    @property
-    def most_at_once(self) -> int:
-        return self.running[1]

@@ -26,17 +26,17 @@ def extra(message: AIMessage | HumanMessage) -> int:
 
 def test_the_rule_per_message():
     text = COUNTER.text
-    assert COUNTER.message(HumanMessage("hi")) == 3 + text("user") + text("hi")
-    assert COUNTER.message(SystemMessage("hi")) == 3 + text("system") + text("hi")
-    assert COUNTER.message(HumanMessage("hi", name="Ann")) == 3 + 1 + 1 + 1 + text("Ann")
-    assert COUNTER.message(ChatMessage("hi", role="critic")) == 3 + text("critic") + 1
-    assert COUNTER.message(ToolMessage("ok", tool_call_id="call_1")) == (
-        3 + text("tool") + text("ok") + text("call_1")
-    )
-    assert COUNTER.message(AIMessage("", tool_calls=[CALL])) == (
-        3 + text("assistant") + 3 + text("get_weather") + text('{"city":"Paris"}') + text("call_1")
-    )
-    assert COUNTER.count([HumanMessage("hi")]).tokens == 3 + COUNTER.message(HumanMessage("hi"))
+    called = 3 + text("get_weather") + text('{"city":"Paris"}') + text("call_1")
+    for message, tokens in (
+        (HumanMessage("hi"), text("user") + text("hi")),
+        (SystemMessage("hi"), text("system") + text("hi")),
+        (HumanMessage("hi", name="Ann"), text("user") + text("hi") + 1 + text("Ann")),
+        (ChatMessage("hi", role="critic"), text("critic") + text("hi")),
+        (ToolMessage("ok", tool_call_id="call_1"), text("tool") + text("ok") + text("call_1")),
+        (AIMessage("", tool_calls=[CALL]), text("assistant") + called),
+    ):
+        assert COUNTER.message(message) == 3 + tokens
+        assert COUNTER.count([message]).tokens == 3 + 3 + tokens
 
 
 GIVEN = {"name": "get_weather", "arguments": '{"city":"Paris"}'}
@@ -64,8 +64,7 @@ def test_calls_that_are_invalid_of_the_server_or_in_an_old_form_count():
     query = {"query": "weather in Paris tomorrow"}
     block = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": query}
     assert extra(AIMessage([block])) > 10
-    old = {"function_call": {"name": "get_weather", "arguments": '{"city":"Paris"}'}}
-    assert extra(AIMessage("", additional_kwargs=old)) > 8
+    assert extra(AIMessage("", additional_kwargs={"function_call": GIVEN})) > 8
 
 
 SIGNED = {"signature": BLOB}
@@ -90,27 +89,31 @@ def test_encrypted_reasoning_counts_what_was_reported_and_is_else_neither_text_n
     assert 0 < extra(AIMessage(blocks[:1])) <= 1_025 < COUNTER.text(BLOB)
 
 
-def test_visible_reasoning_counts_as_text():
-    thought = "The user wants the weather, so I call the tool. " * 30
-    text = COUNTER.text(thought)
-    assert extra(AIMessage([{"type": "thinking", "thinking": thought, "signature": BLOB}])) == text
-    summary = [{"type": "summary_text", "text": thought}]
-    assert extra(AIMessage([{"type": "reasoning", "summary": summary}])) == text
-    assert extra(AIMessage("", additional_kwargs={"reasoning_content": thought})) == text
+THOUGHT = "The user wants the weather, so I call the tool. " * 30
+SUMMARY = [{"type": "summary_text", "text": THOUGHT}]
+SPOKEN_REPLY = {"audio": {"data": "A" * 9_000, "transcript": "Hello."}}
 
 
-def test_signatures_transcripts_and_details_count_as_what_they_hold():
-    hello, thought = COUNTER.text("Hello."), COUNTER.text("I call the tool. " * 30)
-    signed = {"type": "text", "text": "Hello.", "extras": {"signature": BLOB}}
-    assert extra(AIMessage([signed])) == hello
-    assert extra(AIMessage([{"text": "Hello.", "thoughtSignature": BLOB}])) == hello
-    spoken = {"audio": {"data": "A" * 9_000, "transcript": "Hello."}}
-    assert extra(AIMessage("", additional_kwargs=spoken)) == hello
-    details = [
-        {"type": "reasoning.text", "text": "I call the tool. " * 30, "signature": BLOB},
-        {"type": "reasoning.encrypted", "data": BLOB},
-    ]
-    tokens = extra(AIMessage("", additional_kwargs={"reasoning_details": details}))
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (AIMessage([{"type": "thinking", "thinking": THOUGHT, **SIGNED}]), THOUGHT),
+        (AIMessage([{"type": "reasoning", "summary": SUMMARY}]), THOUGHT),
+        (AIMessage("", additional_kwargs={"reasoning_content": THOUGHT}), THOUGHT),
+        (AIMessage([{"type": "text", "text": "Hello.", "extras": SIGNED}]), "Hello."),
+        (AIMessage([{"text": "Hello.", "thoughtSignature": BLOB}]), "Hello."),
+        (AIMessage("", additional_kwargs=SPOKEN_REPLY), "Hello."),
+    ],
+    ids=["thinking", "summary", "content", "extras", "thought signature", "transcript"],
+)
+def test_visible_reasoning_and_transcripts_count_as_text_without_their_signatures(message, text):
+    assert extra(message) == COUNTER.text(text)
+
+
+def test_details_of_reasoning_count_as_what_they_hold():
+    seen = {"type": "reasoning.text", "text": THOUGHT, "signature": BLOB}
+    details = {"reasoning_details": [seen, {"type": "reasoning.encrypted", "data": BLOB}]}
+    tokens, thought = extra(AIMessage("", additional_kwargs=details)), COUNTER.text(THOUGHT)
     assert thought < tokens < thought + 1_100
 
 
@@ -120,13 +123,12 @@ FIELDS = (
     "thinking reasoning summary content value toolUse signature encrypted_content detail "
     "mime_type media_type transcript function file_data bytes title"
 )
-KEYS = st.sampled_from(FIELDS.split())
 BLOCK_TYPES = (
     "text image_url image input_image audio input_audio video file document media thinking "
     "redacted_thinking reasoning tool_use tool_call tool_call_chunk function_call tool_result "
     "server_tool_use non_standard text-plain refusal input_json_delta martian"
 )
-TYPES = st.sampled_from(BLOCK_TYPES.split())
+KEYS, TYPES = st.sampled_from(FIELDS.split()), st.sampled_from(BLOCK_TYPES.split())
 GARBAGE = st.recursive(
     SCALARS,
     lambda inner: st.one_of(
@@ -140,23 +142,18 @@ GARBAGE = st.recursive(
 KINDS = st.sampled_from([HumanMessage, AIMessage, SystemMessage, ToolMessage, FunctionMessage])
 
 
+REST = {
+    **dict.fromkeys(("name", "role", "type", "tool_call_id"), any_text(max_size=30)),
+    **dict.fromkeys(("tool_calls", "invalid_tool_calls"), GARBAGE),
+    **dict.fromkeys(("additional_kwargs", "usage_metadata"), GARBAGE),
+}
+
+
 @pytest.mark.slow
-@given(
-    kind=KINDS,
-    content=GARBAGE,
-    rest=st.fixed_dictionaries(
-        {},
-        optional={
-            **dict.fromkeys(("name", "role", "type", "tool_call_id"), any_text(max_size=30)),
-            **dict.fromkeys(("tool_calls", "invalid_tool_calls"), GARBAGE),
-            **dict.fromkeys(("additional_kwargs", "usage_metadata"), GARBAGE),
-        },
-    ),
-)
+@given(kind=KINDS, content=GARBAGE, rest=st.fixed_dictionaries({}, optional=REST))
 def test_any_content_is_counted(kind, content, rest):
     message = kind.model_construct(content=content, **rest)
     first = COUNTER.message(message)
-    assert isinstance(first, int)
     assert first >= 1
     assert COUNTER.message(message) == first
     assert COUNTER.count([message]).tokens == 3 + first

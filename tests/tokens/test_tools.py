@@ -25,26 +25,19 @@ def schema(parameters: dict, name: str = "f", description: str = "Do it") -> dic
 
 def test_tool_schemas_count_like_openais_cookbook_example():
     # OpenAI cookbook, "How to count tokens with tiktoken", part 7: 101 tokens in gpt-4o.
-    location = "The city and state, e.g. San Francisco, CA"
-    unit = "The unit of temperature to return"
+    location = {"type": "string", "description": "The city and state, e.g. San Francisco, CA"}
+    unit = {"type": "string", "description": "The unit of temperature to return"}
+    unit["enum"] = ["celsius", "fahrenheit"]
+    properties = {"location": location, "unit": unit}
     weather = schema(
-        {
-            "type": "object",
-            "properties": {
-                "location": {"type": "string", "description": location},
-                "unit": {"type": "string", "description": unit, "enum": ["celsius", "fahrenheit"]},
-            },
-            "required": ["location"],
-        },
+        {"type": "object", "properties": properties, "required": ["location"]},
         name="get_current_weather",
         description="Get the current weather in a given location",
     )
-    messages = [
-        ("system", "You are a helpful assistant that can answer to questions about the weather."),
-        ("user", "What's the weather like in San Francisco?"),
-    ]
+    system = "You are a helpful assistant that can answer to questions about the weather."
+    messages = {"system": system, "user": "What's the weather like in San Francisco?"}
     text = COUNTER.text
-    cookbook = 3 + sum(3 + text(role) + text(said) for role, said in messages)
+    cookbook = 3 + sum(3 + text(role) + text(said) for role, said in messages.items())
     assert cookbook + COUNTER.tools([weather]) == 101
 
 
@@ -91,14 +84,13 @@ def test_descriptions_are_counted_wherever_they_stand_in_a_schema(place):
 
 
 def test_changed_tools_are_counted_anew():
+    longer = "A much longer description of what this tool can do for you."
     described = StructuredTool.from_function(lambda q: q, name="f", description="Short.")
-    before = COUNTER.tools([described])
-    described.description = "A much longer description of what this tool can do for you."
-    assert COUNTER.tools([described]) > before
     raw = schema({}, description="Short")
-    before = COUNTER.tools([raw])
-    raw["function"]["description"] = "A much longer description of what this tool does."
-    assert COUNTER.tools([raw]) > before
+    before = [COUNTER.tools([one]) for one in (described, raw)]
+    described.description = raw["function"]["description"] = longer
+    assert COUNTER.tools([described]) > before[0]
+    assert COUNTER.tools([raw]) > before[1]
 
 
 KEYS = st.sampled_from(
