@@ -3,12 +3,10 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage, message_to_dict
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.explained_request import _divided, change_between
+from langchain_tokenmem.core.explained_request import change_between
 from langchain_tokenmem.state import new_state
 from tests.golden.recordings import recorded_agent
 
@@ -89,10 +87,3 @@ def test_a_message_that_is_too_long_is_a_cut_with_a_warning_that_is_printed_whol
     (warning,) = told.warnings
     assert warning in " ".join(str(told).split())
     assert max(map(len, str(told).splitlines())) <= 80
-
-
-@given(st.integers(0, 10**6), st.lists(st.integers(0, 10**6), min_size=1))
-def test_divided_tokens_add_up(total, weights):
-    shares = _divided(total, weights)
-    assert (sum(shares), len(shares)) == (total, len(weights))
-    assert min(shares) >= 0

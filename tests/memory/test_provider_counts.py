@@ -12,7 +12,7 @@ from langchain_tokenmem import TokenBudget, TokenMemory, with_token_memory
 from langchain_tokenmem.counting import ProviderCounter, counter_for
 from langchain_tokenmem.memory import call_counts
 from tests.adapters.integrations import session
-from tests.tokens.counted_model import TOOL, CountedModel
+from tests.tokens.test_provider_counter import TOOL, CountedModel
 
 BUDGET = TokenBudget(context_window=4_000, reserve_output=200)
 # limit 3,400; scaled thresholds: compact_at 3,000, summarize_at 3,200

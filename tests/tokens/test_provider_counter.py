@@ -2,12 +2,15 @@
 
 import asyncio
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
+from pydantic import Field
 
 from langchain_tokenmem.background import wait_for
 from langchain_tokenmem.counting import ProviderCounter, counter_for
@@ -18,9 +21,40 @@ from langchain_tokenmem.tokens.provider_counter import (
     KEPT_SECONDS,
     MOST_REQUESTS,
 )
-from tests.tokens.counted_model import TOOL, CountedModel
 
 REQUEST = [SystemMessage("Be brief."), HumanMessage("How are you?")]
+
+
+TOOL = {
+    "type": "function",
+    "function": {"name": "read", "description": "Read a file.", "parameters": {}},
+}
+
+
+class CountedModel(FakeListChatModel):
+    """Counts by a function; remembers what it was asked, how many at once, and in which threads."""
+
+    responses: list[str] = Field(default_factory=lambda: ["Yes."])
+    model: str = "claude-test"
+    answer: Any = 50
+    seconds: float = 0.0
+    asked: list[Any] = Field(default_factory=list)
+    threads: list[str] = Field(default_factory=list)
+    running: list[int] = Field(default_factory=lambda: [0, 0])  # now, and at most
+    profile: Any = None
+
+    def get_num_tokens_from_messages(self, messages, tools=None):
+        self.asked.append((list(messages), tools))
+        self.threads.append(threading.current_thread().name)
+        self.running[0] += 1
+        self.running[1] = max(self.running)
+        try:
+            time.sleep(self.seconds)
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer(messages, tools) if callable(self.answer) else self.answer
+        finally:
+            self.running[0] -= 1
 
 
 class Clock:
