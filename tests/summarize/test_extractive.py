@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
-    FunctionMessage,
     HumanMessage,
     SystemMessage,
 )
@@ -18,7 +17,7 @@ from langchain_core.messages import (
 from langchain_tokenmem.core.facts.sentences import message_text, prose
 from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.summarize.base import SummaryRequest
-from langchain_tokenmem.summarize.log_lines import SPEECH_LENGTHS, with_same, without_same
+from langchain_tokenmem.summarize.log_lines import SPEECH_LENGTHS
 from langchain_tokenmem.summarize.whole_pieces import forms_of
 from langchain_tokenmem.summarizers import ExtractiveSummarizer
 from tests.fakes import called
@@ -62,33 +61,15 @@ LONG = (
 )
 
 
-def test_user_and_answers_have_a_line_and_a_run_of_calls_has_one():
-    assert lines(
-        HumanMessage("The export crashes since v2.3.1."),
-        *call("read_file", "def export():\n" * 100, path="src/report.py"),
-        *call("read_file", "def total():\n" * 100, path="src/total.py"),
-        *call("bash", "12 passed in 0.41s", command="pytest tests"),
-        AIMessage("It is fixed: export() falls back to zero."),
-    ) == [
-        "User: The export crashes since v2.3.1.",
-        "read_file src/report.py → def export():; src/total.py → def total():",
-        "bash pytest tests → 12 passed in 0.41s",
-        "Assistant: It is fixed: export() falls back to zero.",
-    ]
-
-
 SOURCE = "def total(lines):\n    return sum(line.net for line in lines)\n" * 20
+RULE = "============"
 FAILED = (
-    "============ test session starts ============\n"
-    "test_invoice.py::test_total FAILED\n"
-    "E   AssertionError: Decimal('21.40') != 21.4\n"
-    "============ 1 failed, 11 passed in 0.52s ============"
+    f"{RULE} test session starts {RULE}\ntest_invoice.py::test_total FAILED\n"
+    f"E   AssertionError: Decimal('21.40') != 21.4\n{RULE} 1 failed, 11 passed in 0.52s {RULE}"
 )
+ASKED = "Hi! The totals of invoices are wrong for foreign orders. "
 CODING = [
-    HumanMessage(
-        "Hi! The totals of invoices are wrong for foreign orders. "
-        "Please fix it, but never touch the table ledger_2019."
-    ),
+    HumanMessage(f"{ASKED}Please fix it, but never touch the table ledger_2019."),
     *call("grep", "shop/invoice.py:41:def total(lines):", pattern="def total", path="shop"),
     *call("read_file", SOURCE, path="shop/invoice.py"),
     *call("read_file", SOURCE, path="shop/currency.py"),
@@ -103,16 +84,12 @@ ORDERS = [
     {"order_id": "#W7704193", "status": "delivered", "item": "desk lamp", "item_id": 50312277},
     {"order_id": "#W7718820", "status": "pending", "item": "bookshelf", "item_id": 50319904},
 ]
+INES = {"customer_id": "ines_vidal_3302"}
 RETURN = {"order_id": "#W7704193", "item_id": 50312277, "payment_id": "GC-88121"}
-CUSTOMER = "ines_vidal_3302"
 SUPPORT = [
     HumanMessage("Hello, I'd like to return the desk lamp. My e-mail is ines.vidal@example.org."),
-    *call("find_customer", CUSTOMER, email="ines.vidal@example.org"),
-    *call(
-        "get_orders",
-        json.dumps({"customer_id": CUSTOMER, "orders": ORDERS}),
-        customer_id=CUSTOMER,
-    ),
+    *call("find_customer", INES["customer_id"], email="ines.vidal@example.org"),
+    *call("get_orders", json.dumps({**INES, "orders": ORDERS}), **INES),
     AIMessage("The desk lamp is in order #W7704193. Shall I refund it to your card?"),
     HumanMessage("Refund it to the card, please."),
     HumanMessage("Actually, refund it to the gift card GC-88121 instead."),
@@ -126,150 +103,6 @@ def test_the_examples_of_the_documentation_are_what_is_written(run):
     page = Path(__file__).parents[2] / "docs" / "summaries.md"
     entry = entry_of(*run, max_tokens=300)
     assert f"```text\n{entry}\n```" in page.read_text(encoding="utf-8")
-
-
-# Calls
-
-RECORDS = "- id: '4'\n  subject: Offsite in May\n  body: We meet at the lake, the bus is late."
-EDITOR = "[File: a.py (300 lines)]\n1:import os\n(299 more lines below)\nbash-$"
-
-
-@pytest.mark.parametrize(
-    ("result", "shown"),
-    [
-        ("94:)\nThe file has a class.\nx = (1,\n" + "2,\n" * 200 + ")", "The file has a class."),
-        ('content: "Notes\n' + "of the day\n" * 99 + "size: 1691", "of the day … size: 1691"),
-        (EDITOR, "[File: a.py (300 lines)] 1:import os"),
-        ("{[1]: 2}", "{[1]: 2}"),
-        (RECORDS, "id=4, subject=Offsite in May"),
-        ("name      : 0.12\nlongest   : 0.14\nshortest  : 0.15\n", "name=0.12, longest=0.14"),
-        ('{"status": 400, "object": "error", "message": "no id"}', "failed: no id"),
-        ("-0.5 %\n-0.7 %", "-0.5 % -0.7 %"),
-        ("=SUM(A1:A3)", "=SUM(A1:A3)"),
-    ],
-)
-def test_a_result_is_shown_by_what_is_whole_in_it(result, shown):
-    [line] = lines(*call("look", result, at="x1"))
-    assert line.startswith(f"look x1 → {shown}")
-
-
-def test_what_a_call_passes_is_not_repeated_as_its_result():
-    query = "SELECT region, SUM(net) FROM invoices GROUP BY region"
-    assert lines(*call("check", query, query=query)) == [f"check {query} → the same text"]
-    found = json.dumps({"city": "Lund", "rain": "12 mm", "wind": "4 m/s"})
-    [line] = lines(*call("weather", found, city="Lund", days=3))
-    assert line == "weather(city=Lund, days=3) → rain=12 mm, wind=4 m/s"
-
-
-QUERY = "design outdoor temperature Lund Sweden heat pump"
-NO_MATCH = "No matches were found for parcel in the folder src of the repository shop."
-CLAIMS = "DELETE FROM travel_expenses.public.claims WHERE id IN ("
-MAKE = "#!/bin/sh\nmake the_docs " + "&& make all " * 40
-
-
-@pytest.mark.parametrize(
-    ("tool", "args", "result", "room", "shown"),
-    [
-        ("search", {"query": QUERY, "most": 4}, "ok", 24,
-         "search(query=design outdoor temperature [48 characters], most=4) → ok"),
-        ("send", {"to": "ann@b.org", "text": "Hello Ann. " * 9}, "ok", 24,
-         "send(to=ann@b.org) → ok"),
-        ("look", {"at": "x1"}, NO_MATCH, 22, "look x1 → No matches were found for parcel in the …"),
-        ("find", {"query": f"query Runs({'name, ' * 200})"}, "ok", 40, "find query Runs ["),
-        ("find", {"parent": {"database_id": "28fd1b2a " * 40}}, "ok", 40, "find ["),
-        ("find", {"names": ["The Ritz London", "Dinner by " * 40]}, "ok", 40,
-         'find ["The Ritz London" ['),
-        ("run", {"script": MAKE}, "ok", 40, "run #!/bin/sh make the_"),
-        ("run", {"script": "-- Check rows of public.orders\nSELECT 1\n" * 9}, "ok", 40,
-         "run -- Check rows of public.orders ["),
-        ("run", {"script": f"{CLAIMS}{'1, ' * 60}2)"}, "ok", 40, f"run {CLAIMS[:-1]}["),
-        ("run", {"script": "rm /var/hosts\nrm \\\n  aliases &&\nls"}, "ok", 40,
-         "run rm /var/hosts; rm \\ aliases && ls →"),
-    ],
-)  # fmt: skip
-def test_a_call_without_room_is_cut_outside_of_names_brackets_and_quotes(
-    tool, args, result, room, shown
-):
-    [line] = lines(*call(tool, result, **args), max_tokens=room)
-    assert line.startswith(shown)
-    assert all(line.count(mark) % 2 == 0 for mark in '"`')
-
-
-def test_a_call_that_ends_a_turn_is_its_answer():
-    printed = "Returning structured response: summary='Depot 3 is empty' total=120.5"
-    report = call("Report", printed, summary="Depot 3 is empty", total=120.5)
-    question = HumanMessage("And depot 4?")
-    said = "Report(summary=Depot 3 is empty, total=120.5)"
-    assert lines(*report, question) == [f"Assistant: {said}", "User: And depot 4?"]
-    assert said in lines(*report)[0]
-    assert lines(*call("read_file", "a", path="a.py"), question)[0] == "read_file a.py → a"
-
-
-def test_a_failure_is_told_as_a_failure_and_a_success_that_mentions_errors_is_not():
-    """Which results are failures: tests/core/test_failures.py."""
-    printed = "building\nExit code: 1\nmake: *** [all] Error 2"
-    [line] = lines(*call("bash", printed, command="make all"))
-    assert line.startswith("bash make all → failed: ")
-    [line] = lines(*call("bash", "all is well", status="error", command="make"))
-    assert line.startswith("bash make → failed: ")
-    details = {"object": "error", "status": 400, "message": "no light 3"}
-    result = {"action": "close", "result": {"Error": "API error (HTTP 400)", "details": details}}
-    [line] = lines(*call("close", json.dumps(result), at="x1"))
-    assert line == "close x1 → failed: API error (HTTP 400) no light 3"
-    [line] = lines(*call("run", "Done. 0 failed, 14 passed.", at="x1"))
-    assert "failed:" not in line
-
-
-def test_a_result_in_any_form_follows_its_call():
-    asked, _ = call("count_orders", "", state="open")
-    block = {"type": "tool_result", "tool_use_id": asked.tool_calls[0]["id"]}
-    in_a_block = HumanMessage([{**block, "content": "17 orders are open"}])
-    legacy = {"function_call": {"name": "count_orders", "arguments": '{"state": "closed"}'}}
-    again = AIMessage("", additional_kwargs=legacy)
-    result = FunctionMessage("9 orders are closed", name="count_orders")
-    expected = "count_orders open → 17 orders are open; closed → 9 orders are closed"
-    assert lines(asked, in_a_block, again, result) == [expected]
-
-
-def test_the_last_outcome_of_a_call_replaces_earlier_ones_and_counts_them():
-    failed = call("bash", "FAILED test_a\nExit code: 1", command="pytest")
-    passed = call("bash", "12 passed", command="pytest")
-    assert lines(*failed, *failed, *passed) == ["bash pytest → failed twice, then 12 passed"]
-    [line] = lines(*failed, *failed, *failed)
-    assert line.startswith("bash pytest → failed 3 times: ")
-    assert lines(*passed, *passed) == ["bash pytest (×2) → 12 passed"]  # noqa: RUF001
-
-
-def test_arguments_that_tell_calls_apart_are_shown_and_the_same_ones_once():
-    issues = [{"owner": "harbour-and-piers", "repo": "lights", "issue": n} for n in (27, 28)]
-    both = [one for issue in issues for one in call("run", "{}", act="close", at=issue)]
-    for limit in range(20, 120, 5):
-        assert "(act=close)" not in "".join(lines(*both, max_tokens=limit))
-    assert lines(*both[:2], max_tokens=20) == ["run(act=close) → nothing"]
-    both = [one for issue in issues for one in call("close", "", **issue)]
-    first, second = lines(*both)[0].split("; ")
-    assert first.endswith("close(owner=harbour-and-piers, repo=lights, issue=27) → nothing")
-    assert second.endswith("(…, issue=28) → nothing")
-    entry = entry_of(*both)
-    for limit in range(20, 60, 5):
-        text = condensed(entry, entry.replace("harbour", "dock"), max_tokens=limit)
-        assert not text.partition("] ")[2].startswith("close(…")
-
-
-TEXTS = st.sampled_from(["lights", "", "a, issue=2", "…", '["x", "y"]', "(b", "27", "ship=1"])
-ARGUMENTS = st.dictionaries(st.sampled_from(["repo", "ship", "at", "issue"]), TEXTS, min_size=2)
-
-
-@given(st.lists(ARGUMENTS, min_size=2, max_size=4))
-def test_arguments_that_a_line_leaves_out_can_be_found_before_it(calls):
-    texts = [f"({', '.join(f'{key}={text}' for key, text in one.items())})" for one in calls]
-    before = texts[0]
-    for text, shown in zip(texts[1:], map(without_same, texts[1:], texts), strict=True):
-        assert len(shown) <= len(text)
-        before = with_same(shown, before)
-        assert before == text
-    before, text = "(at=pier, b=2) → failed: x, y=1", "(at=pier, b=2) → failed: x, y=2"
-    assert without_same(text, before) == "(…, b=2) → failed: x, y=2", "a result is not compared"
 
 
 # Users and answers
