@@ -1,5 +1,6 @@
 """Log of the running summary: entries stay as they are, cover everything, and keep the prefix."""
 
+import json
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
@@ -238,6 +239,24 @@ def test_an_earlier_question_that_is_asked_again_is_shown_though_it_is_covered(r
         assert view.messages[-1].type == "human"
         assert f"question {size // 2} " in view.messages[-1].text
         assert problems(view.messages) == []
+
+
+WORDS = ["invoice", "ledger", "rate", "shop", "total", "order", "parcel", "refund", "stock", "tax"]
+
+
+@pytest.mark.slow
+def test_the_state_of_a_long_conversation_is_no_larger_than_that_of_a_short_one():
+    memory, choice = TokenMemory(4_000), Random(1)
+    answers = [" ".join(choice.choices(WORDS, k=60)) for _ in range(20)]  # repeated: one line
+    messages, state, sizes = [], None, []
+    for n in range(120):
+        asked = " ".join(choice.choices(WORDS, k=60))
+        messages += [HumanMessage(asked, id=f"h{n}"), AIMessage(answers[n % 20], id=f"a{n}")]
+        state = memory.compact(messages, state)
+        sizes.append(len(json.dumps(state)))
+    condensed = [n for n, entry in enumerate(state["summary"]["entries"]) if "condensed" in entry]
+    assert condensed == [0]
+    assert max(sizes[60:]) < 1.2 * max(sizes[:60])
 
 
 # References of messages

@@ -149,39 +149,30 @@ def test_what_documents_and_pasted_texts_say_is_no_fact_or_rule_of_the_user():
     assert {"facts", "constraints", "decisions"} <= read([user(said)])["sections"].keys()
 
 
-@pytest.mark.parametrize(
-    ("before", "pasted", "after"),
-    [
-        ("Translate the following to French:\n", "I live in Berlin.", ""),
-        ("Proofread this paragraph:\n", "I live in Berlin.", ""),
-        ("Please reply to this e-mail.\n\n", "Hi Ann,\n\nI live in Berlin.\n\nBob", ""),
-        ("Can you check my essay?\n\n", "I live in Berlin.\n\n", "Please keep it short."),
-        ("Reply to this e-mail:\n", "I live in Rome.\n\nBob\n\n", "Never mention the price."),
-        ("Fix the grammar:\n", "I lives in Oslo.", ""),
-        ("Übersetze diesen Text:\n", "Ich wohne in Berlin.", ""),
-        ("Corrige cette lettre :\n", "J'habite à Lyon.", ""),
-        ("Traduce el siguiente texto:\n", "Vivo en Lima.", ""),
-    ],
-)
-def test_a_pasted_text_is_left_out(before, pasted, after):
-    left = without_pasted_text(before + pasted + after)
-    assert left.split() == (before + after).split()
+PASTED = [  # what is in brackets is left out
+    "Translate the following to French:\n[I live in Berlin.]",
+    "Proofread this paragraph:\n[I live in Berlin.]",
+    "Please reply to this e-mail.\n\n[Hi Ann,\n\nI live in Berlin.\n\nBob]",
+    "Can you check my essay?\n\n[I live in Berlin.\n\n]Please keep it short.",
+    "Reply to this e-mail:\n[I live in Rome.\n\nBob\n\n]Never mention the price.",
+    "Fix the grammar:\n[I lives in Oslo.]",
+    "Übersetze diesen Text:\n[Ich wohne in Berlin.]",
+    "Corrige cette lettre :\n[J'habite à Lyon.]",
+    "Traduce el siguiente texto:\n[Vivo en Lima.]",
+    "Please follow these instructions:\nNever use tabs.",
+    "Rules for this conversation:\n\nNever use tabs.",
+    "I got this e-mail from Bob.\n\nMy budget is 500 euros.",
+    "Thanks for this message.\n\nWe decided to use Kafka.",
+    "Rewrite the parser in Rust.\n\nNever use unsafe.",
+    "Build this e-mail feature.\n\nNever send more than ten.",
+    'Summarize this article: "Rust". Always use bullets.',
+    "Fasse dich kurz: ich wohne in Berlin.",
+    "Edit this letter: never mention my age.",
+    "Shorten this text.\n\nIt must stay under 200 words.\n\nDear Eve,\n\nI live in Rome.",
+]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Please follow these instructions:\nNever use tabs.",
-        "Rules for this conversation:\n\nNever use tabs.",
-        "I got this e-mail from Bob.\n\nMy budget is 500 euros.",
-        "Thanks for this message.\n\nWe decided to use Kafka.",
-        "Rewrite the parser in Rust.\n\nNever use unsafe.",
-        "Build this e-mail feature.\n\nNever send more than ten.",
-        'Summarize this article: "Rust". Always use bullets.',
-        "Fasse dich kurz: ich wohne in Berlin.",
-        "Edit this letter: never mention my age.",
-        "Shorten this text.\n\nIt must stay under 200 words.\n\nDear Eve,\n\nI live in Rome.",
-    ],
-)
-def test_what_users_say_themselves_stays(said):
-    assert without_pasted_text(said) == said
+@pytest.mark.parametrize("said", PASTED)
+def test_a_pasted_text_is_left_out_and_what_users_say_themselves_stays(said):
+    left = without_pasted_text(re.sub(r"[\[\]]", "", said))
+    assert left.split() == re.sub(r"\[[^]]*\]", "", said).split()
