@@ -132,33 +132,21 @@ def test_notes_give_way_before_a_message_does():
     assert "The working notes did not fit beside the newest messages." in tight.warnings
 
 
-def test_a_switch_is_one_change_of_the_prefix_and_one_event_and_loses_nothing():
-    heard, state = Heard(), None
-    options = {"window": 5, "sections": ("objective",), "system_text": "Cite sources."}
-    memory = memory_of(ModeProfile("research", **options), callbacks=[heard])
+def test_a_switch_changes_the_text_of_the_mode_is_one_event_and_loses_no_notes():
+    heard, own = Heard(), {"window": 5, "sections": ("objective",), "system_text": "Cite sources."}
+    memory = memory_of(ModeProfile("research", **own), callbacks=[heard])
     said = [HumanMessage("Go", id="h"), *noted(1, goal="Ship it"), AIMessage("Done", id="x")]
-    said += [HumanMessage("Next", id="h2")]
-
-    def request(**mode):
-        nonlocal state
+    said += [HumanMessage("Next", id="h2"), *noted(2, decision="Use SQL")]
+    state, shown = None, []
+    for mode in ({}, {"mode": "reasoning"}, {}, {"mode": "research"}, {"mode": ""}):
         state, view = memory.compact_and_view(said, state, system="Be brief.", **mode)
-        changes = [(event.kind, event.reason) for event in heard.events if event.is_change]
-        return view, view.messages[0].content, str(view.messages[-3].content), changes
-
-    assert request()[1] == "Be brief.\n\nCite sources."
-    said += noted(2, decision="Use SQL")
-    view, system, notes, changes = request(mode="reasoning")
-    assert (system, changes) == ("Be brief.", [("mode", "reasoning")])
-    assert 'mode="reasoning"' in notes
-    assert "#1 Use SQL" in notes
-    before = state
-    assert request()[0].messages == view.messages
-    assert state == before
-    _, system, notes, changes = request(mode="research")
-    assert (system, changes[1:]) == ("Be brief.\n\nCite sources.", [("mode", "research")])
-    assert "Objective: Ship it" in notes
-    assert "Use SQL" not in notes
-    assert not with_notes(request(mode="")[0])
+        shown.append([view.messages[0].content, str(view.messages[-3].content)])
+    systems, notes = zip(*shown, strict=True)
+    own_text = "Be brief.\n\nCite sources."
+    assert systems == (own_text, "Be brief.", "Be brief.", own_text, "Be brief.")
+    assert ["Ship it" in text for text in notes] == [True, True, True, True, False]
+    assert ["#1 Use SQL" in text for text in notes] == [False, True, True, False, False]
+    assert [event.reason for event in heard.of("mode")] == ["reasoning", "research", ""]
     assert [i["text"] for i in state["modes"]["sections"]["decisions"]] == ["Use SQL"]
 
 

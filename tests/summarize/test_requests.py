@@ -13,7 +13,7 @@ from pydantic import Field
 
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.model import ModelSummarizer
-from langchain_tokenmem.summarize.requests import complete_groups, is_cheaper_reused, tokens_of
+from langchain_tokenmem.summarize.requests import complete_groups, tokens_of
 from tests.contract.chats import Talker
 from tests.fakes import tool_round
 from tests.providers import CHECKS, StrictModel
@@ -148,27 +148,25 @@ def test_a_tool_call_in_answer_to_a_reused_request_is_refused_and_the_batch_read
     assert [message.type for message in model.requests[1]] == ["system", "human"]
 
 
+USAGE = {"input_tokens": 9, "output_tokens": 1, "total_tokens": 10}
+
+
 @pytest.mark.slow
-def test_a_request_is_reused_by_default_only_where_that_is_cheaper():
-    sent = agent_run(40)
-    long, short = slice(2, 40), slice(2, 4)
-    for batch, reused in ((long, True), (short, False)):
-        model = CachingModel()
-        ModelSummarizer(model, window=100_000).summarize(request_of(sent, batch, called=model))
-        assert (model.requests[0][:-1] == sent) is reused
-
-
 @pytest.mark.parametrize(
-    ("details", "cheaper"), [({"cache_read": 900}, True), ({"cache_read": 0}, False), ({}, True)]
+    ("batch", "details", "reused"),
+    [
+        (slice(2, 40), {}, True),
+        (slice(2, 4), {}, False),
+        (slice(2, 40), {"cache_read": 900}, True),
+        (slice(2, 40), {"cache_read": 0}, False),  # a provider that reports no cache
+    ],
 )
-def test_a_provider_that_reports_no_cache_is_not_counted_on(details, cheaper):
-    usage = {"input_tokens": 9, "output_tokens": 1, "total_tokens": 10}
-    usage["input_token_details"] = details
-    sent = agent_run(20)
+def test_a_request_is_reused_by_default_only_where_that_is_cheaper(batch, details, reused):
+    model, sent = CachingModel(), agent_run(40)
     for one in sent[2::2]:
-        one.usage_metadata = usage
-    order, plain = HumanMessage("Write."), sent[:30]
-    assert is_cheaper_reused(request_of(sent), [*sent, order], plain) is cheaper
+        one.usage_metadata = {**USAGE, "input_token_details": details}
+    ModelSummarizer(model, window=100_000).summarize(request_of(sent, batch, called=model))
+    assert (model.requests[0][:-1] == sent) is reused
 
 
 @pytest.mark.parametrize("family", sorted(CHECKS))

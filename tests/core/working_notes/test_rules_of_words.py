@@ -300,5 +300,4 @@ def test_names_said_twice_are_entities_and_phrases_said_three_times_are_topics()
 def test_german_nouns_are_no_names_in_a_short_message_either():
     said = ("Ich habe ein Problem mit der Maschine.", "Das Problem mit der Maschine ist noch da.")
     assert texts(heard(*said), "entities") == []
-    said = ("We saw Kranz and Emma van der Berg.", "We like Kranz and Emma van der Berg.")
-    assert "Kranz" in texts(heard(*said), "entities")
+    assert "Kranz" in texts(heard("We saw Kranz and Emma.", "We like Kranz."), "entities")
