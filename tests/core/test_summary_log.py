@@ -134,6 +134,9 @@ def test_the_log_keeps_its_front_leaves_no_gap_and_never_passes_its_share(said, 
         assert call.view.usage.parts["summary"] <= most + (marker if call.view.left_out else 0)
     for before, after in pairwise(calls):
         assert_the_front_stays(before, after)
+    by_id = {message.id: message for message in said}  # as they were said, not as they are cut
+    read = [m for r in memory.summarizer.requests if not r.condenses for m in r.messages]
+    assert all(message == by_id[message.id] for message in read)
 
 
 def filled_log(memory, least=3, words=100):

@@ -305,6 +305,11 @@ def test_requests_and_small_talk_are_no_statements(asked):
     assert condensed(stated, f"User: {asked}", max_tokens=count(stated) + 2) == stated
 
 
+def test_punctuation_without_spaces_gets_none():
+    text = "我对花生过敏。我们的项目预算是三百五十万元，截止日期是三月十五日。请记住这些！谢谢。"  # noqa: RUF001
+    assert lines(HumanMessage(text)) == [f"User: {text}"]
+
+
 def test_an_instruction_gives_its_lines_room_first():
     said = [HumanMessage(f"{topic} {LONG}") for topic in ("Harbour", "Invoice", "Parser", "Quota")]
     lengths = [len(line) for line in lines(*said, max_tokens=150, instruction="the invoice")]
