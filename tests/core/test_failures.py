@@ -111,49 +111,56 @@ def test_the_line_of_a_failure_is_what_the_tool_says_about_it(text, line):
     assert failure_of(result(text)).startswith(line)
 
 
-@pytest.mark.parametrize(
-    ("tool", "text"),
-    [
-        ("search_movies", "Fatal Attraction (1987)\nUnable to Forget (1999)"),
-        ("search_songs", "Can't Stop the Feeling"),
-        ("ask_user", "Unable to walk long distances"),
-        ("search_code", "src/a.py:3: raise ValueError('x')\nsrc/a.py:9: KeyError: 'y'"),
-        ("create_issue", "Created issue #3: Build failed"),
-        ("add_comment", '{"id": "c1", "message": "Cannot reproduce on 1.2"}'),
-        ("cancel_order", '{"order_id": "W1", "status": "cancelled"}'),
-        ("edit_file", "Edited. Result:\n1 def f():\n2     raise ValueError('not found')"),
-        ("edit_file", '{"content": [{"type": "text", "text": "error.log"}], "isError": false}'),
-        ("delete_file", "Deleted failed.log"),
-        ("write_file", "Wrote 20 lines to src/required.py"),
-        ("create_file", "Created new file src/errors/invalid.py with 20 lines"),
-        ("save_memory", "Memory saved - user doesn't like mornings"),
-        ("block_card", "Card ending 1234 has been blocked."),
-        ("unsubscribe", "You've been unsubscribed and won't receive emails"),
-        ("fill_missing", "Filled 33 missing values with the mean"),
-        ("get_policy", "Pets are not allowed."),
-        ("get_build", '{"id": 4, "status": "failed", "error": "OOM killed"}'),
-        ("search", "Summary: The disaster was caused by the failure of a seal."),
-        ("get_tickets", '[{"id": 3, "title": "Upload failed"}, {"id": 4, "title": "Cannot log"}]'),
-        ("get_order", '{"id": 3, "payment": "denied by the bank, then paid", "timeout": 30}'),
-        ("check_stock", "A3 is not found in warehouse 2; there are 14 in warehouse 1."),
-        ("read_docs", "If you see 'permission denied', check the key."),
-        ("query", "[(1, 'failed'), (2, 'done')]"),
-        ("send_email", "Sent. Delivery failure reports go to a@b.c."),
-        ("execute_code", "Mean absolute error: 0.21"),
-        ("execute_code", "error rate 0.02 after 3 epochs"),
-        ("execute_code", "errors: 0\nError: 5%\nException: none"),
-        ("get_visa", "Booking 22: visa refused"),
-        ("open_page", "500 Service Road, Albany"),
-        ("open_page", "404 Media: the company denied it."),
-        ("run", "Done. 0 failed, 14 passed."),
-        ("run", "Saved. Return code: 0. Timeout limit: 60 s."),
-        ("run", '{"id": 12, "errors": [], "failed": 0, "error_code": ""}'),
-        ("run", "{'id': 1, 'error': None}"),
-        ("run", "lines: 8\nerrors: 0\nfailed: 0"),
+KINDS = {
+    CallKind.SEARCH: "search_movies search_code query",
+    CallKind.READ: "ask_user get_order check_stock read_docs open_page",
+    CallKind.EDIT: "create_issue add_comment edit_file delete_file create_file save_memory",
+    CallKind.OTHER: "cancel_order block_card unsubscribe fill_missing send_email execute_code run",
+}
+NO_FAILURE = {
+    CallKind.SEARCH: [
+        *("Fatal Attraction (1987)\nUnable to Forget (1999)", "Can't Stop the Feeling"),
+        "src/a.py:3: raise ValueError('x')\nsrc/a.py:9: KeyError: 'y'",
+        *("Summary: The disaster was caused by the failure of a seal.", "[(1, 'failed'), (2, '')]"),
     ],
+    CallKind.READ: [
+        *("Unable to walk long distances", "Pets are not allowed.", "Booking 22: visa refused"),
+        '{"id": 4, "status": "failed", "error": "OOM killed"}',
+        '[{"id": 3, "title": "Upload failed"}, {"id": 4, "title": "Cannot log"}]',
+        '{"id": 3, "payment": "denied by the bank, then paid", "timeout": 30}',
+        "A3 is not found in warehouse 2; there are 14 in warehouse 1.",
+        "If you see 'permission denied', check the key.",
+        *("500 Service Road, Albany", "404 Media: the company denied it."),
+    ],
+    CallKind.EDIT: [
+        *("Created issue #3: Build failed", '{"id": "c1", "message": "Cannot reproduce on 1.2"}'),
+        "Edited. Result:\n1 def f():\n2     raise ValueError('not found')",
+        '{"content": [{"type": "text", "text": "error.log"}], "isError": false}',
+        *("Created new file src/errors/invalid.py with 20 lines", "Deleted failed.log"),
+        *("Wrote 20 lines to src/required.py", "Memory saved - user doesn't like mornings"),
+    ],
+    CallKind.OTHER: [
+        *('{"order_id": "W1", "status": "cancelled"}', "Card ending 1234 has been blocked."),
+        "You've been unsubscribed and won't receive emails",
+        *("Filled 33 missing values with the mean", "Sent. Delivery failure reports go to a@b.c."),
+        *("Mean absolute error: 0.21", "error rate 0.02 after 3 epochs"),
+        *("errors: 0\nError: 5%\nException: none", "lines: 8\nerrors: 0\nfailed: 0"),
+        *("Done. 0 failed, 14 passed.", "Saved. Return code: 0. Timeout limit: 60 s."),
+        *('{"id": 12, "errors": [], "failed": 0, "error_code": ""}', "{'id': 1, 'error': None}"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [(kind, text) for kind, texts in NO_FAILURE.items() for text in texts]
 )
-def test_a_success_or_a_text_that_mentions_errors_is_no_failure(tool, text):
-    assert failure(tool, text) is None
+def test_a_success_or_a_text_that_mentions_errors_is_no_failure(kind, text):
+    assert failure_of(result(text), kind) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_name_of_a_tool_tells_what_it_does(kind):
+    assert {kind_of_call(name, {}) for name in KINDS[kind].split()} == {kind}
 
 
 @pytest.mark.parametrize(
