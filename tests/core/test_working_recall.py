@@ -94,6 +94,7 @@ def test_a_record_comes_whole_wherever_its_name_is_in_it(first, line):
         ("   box    key      weight", "{n}  box_{n}  key_{k}  {n}.5"),
         ("box,key,weight", "box_{n},key_{k},{n}.5"),
     ],
+    ids=["psql", "markdown", "columns", "csv"],
 )
 def test_a_row_comes_with_the_header_of_its_table(header, row):
     rows = (row.format(n=n, k=100 + n) for n in range(6))
