@@ -23,7 +23,7 @@ def named(name="", **fields):
 
 
 def report(tokens):
-    """Return the usage of a reply whose request had so many tokens."""
+    """Return the usage of a reply to a request of this many tokens."""
     return {"input_tokens": tokens, "output_tokens": 9, "total_tokens": tokens + 9}
 
 

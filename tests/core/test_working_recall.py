@@ -23,7 +23,7 @@ def memory_of(window=4_000, share=SHARE):
 
 
 def conversation(first=BOXES, last="box_2", rounds=12):
-    """Return calls whose first result is hidden when the last call names something of it."""
+    """Return calls; the first result is hidden when the last call names something in it."""
     said = [HumanMessage("Open the boxes.", id="h"), *tool_round(0, first)]
     for number in range(1, rounds):
         said += tool_round(number, "." * 1_600, what="nothing")

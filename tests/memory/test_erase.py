@@ -33,7 +33,7 @@ def store(tmp_path):
 
 @pytest.fixture(params=["json", "sql", "in memory"])
 def memory(request, tmp_path, store):
-    """Return a memory whose notes are in files, in the database, or in a store of LangGraph."""
+    """Return a memory with notes in files, in the database, or in a store of LangGraph."""
     makes = {"json": lambda: JsonStore(tmp_path / "notes"), "sql": lambda: SqlStore(store)}
     notes = makes.get(request.param, InMemoryStore)()
     yield memory_on(notes)

@@ -86,7 +86,7 @@ def test_a_call_that_ends_a_turn_is_its_answer():
     assert lines(*call("read_file", "a", path="a.py"), question)[0] == "read_file a.py → a"
 
 
-def test_a_failure_is_told_as_a_failure_and_a_success_that_mentions_errors_is_not():
+def test_a_failure_is_shown_as_a_failure_and_a_success_that_mentions_errors_is_not():
     """Which results are failures: tests/core/test_failures.py."""
     printed = "building\nExit code: 1\nmake: *** [all] Error 2"
     [line] = lines(*call("bash", printed, command="make all"))

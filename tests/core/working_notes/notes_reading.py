@@ -31,7 +31,7 @@ def bash(command, result="ok", code=0):
 
 
 def read(messages, state=None, *, limits=CODE):
-    """Return the notes of a conversation, whose messages up to a state are known."""
+    """Return the notes of a conversation; a state has read some of its messages."""
     found = [group.messages for group in groups(messages)]
     return read_groups(state or new_modes_state("code"), found, TurnMemorySettings(), limits.limits)
 
