@@ -1,13 +1,15 @@
-"""A change of the prefix goes down to the target: first requests shrink, cuts never grow back."""
+"""Changes of the prefix go down to the target, cuts never grow back, and room that views keep."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import marked
-from tests.fakes import CharCounter, own_words, tool_round
+from langchain_tokenmem.errors import BudgetExceededError
+from tests.fakes import CharCounter, memory_of, own_words, tool_round
+from tests.providers import problems
 
 BUDGET = TokenBudget(context_window=2_000)
 MEMORY = TokenMemory(BUDGET, counter=CharCounter())
@@ -17,22 +19,19 @@ def log_of(number, tokens):
     return tool_round(number, f"{number} of the log. " * (tokens // 4))
 
 
-def run_of(first_tokens, rounds, result_tokens=60):
+def run_of(first_tokens, rounds):
     said = [HumanMessage("Fix it. " * (first_tokens // 2), id="first")]
-    for number in range(rounds):
-        said += log_of(number, result_tokens)
-    return said
+    return [*said, *(message for number in range(rounds) for message in log_of(number, 60))]
 
 
 def calls_of(memory, said):
     """Return plan, state and view of each model call of a run."""
     found, state = [], None
     for end in range(1, len(said) + 1):
-        if end < len(said) and said[end].type != "ai":
-            continue
-        planned = memory.plan(said[:end], state)
-        state, view = memory.compact_and_view(said[:end], state)
-        found.append((planned, state, view))
+        if end == len(said) or said[end].type == "ai":
+            planned = memory.plan(said[:end], state)
+            state, view = memory.compact_and_view(said[:end], state)
+            found.append((planned, state, view))
     return found
 
 
@@ -62,24 +61,16 @@ def test_a_message_that_the_application_has_pinned_is_not_cut_for_the_target():
     assert {own_words(shown(view, "first")) for _, _, view in calls} == {said[0].content}
 
 
-def with_humans_behind(rounds, result_tokens, humans):
-    """Return a run in which human messages stand behind each result."""
-    said = [HumanMessage("Fix it.", id="first")]
-    for number in range(rounds):
-        said += log_of(number, result_tokens)
-        said += [HumanMessage(f"Remember: fix it. {number}.{n}") for n in range(humans)]
-    return said
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("humans", [1, 3])
 def test_a_result_behind_which_human_messages_stand_is_shown_whole_once(humans):
-    said = with_humans_behind(20, 1_000, humans)
-    state, folds = None, 0
-    for end in range(3 + humans, len(said) + 1, 2 + humans):
-        folds += bool(MEMORY.plan(said[:end], state).fold)
-        state, view = MEMORY.compact_and_view(said[:end], state)
-        result = said[end - humans - 1]
+    said, state, folds = [HumanMessage("Fix it.", id="first")], None, 0
+    for number in range(20):
+        call, result = log_of(number, 1_000)
+        said += [call, result]
+        said += [HumanMessage(f"Remember: fix it. {number}.{n}") for n in range(humans)]
+        folds += bool(MEMORY.plan(said, state).fold)
+        state, view = MEMORY.compact_and_view(said, state)
         assert shown(view, result.id).content == result.content
         assert view.usage.input_tokens <= BUDGET.for_counts(exact=True).limit
     assert folds >= 10
@@ -108,3 +99,41 @@ def test_cuts_only_shrink(first, sizes, asks):
         kept = {*state["kept"]}
         assert {key for key in before if key in kept} <= state["cuts"].keys()
         before = state["cuts"]
+
+
+def test_fixed_parts_over_the_limit_are_named_with_their_tokens():
+    memory = memory_of(1_000)
+    with pytest.raises(BudgetExceededError, match=r"system 2,\d+.*limit is 880") as caught:
+        memory.view([HumanMessage("hi")], system="rule " * 2_000)
+    assert caught.value.limit == 880
+
+
+@pytest.mark.slow
+def test_room_is_kept_for_the_opening_where_the_assistant_speaks_first():
+    memory = memory_of(600)
+    messages = [
+        AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "c"}], id="a"),
+        HumanMessage("word " * 250, id="h"),
+        HumanMessage("x" * 800, id="h2"),
+    ]
+    for size in range(200):
+        view = memory.view([*messages, HumanMessage("y" * size, id="h3")])
+        assert view.usage.input_tokens <= memory.budget.limit
+        assert problems(view.messages) == []
+
+
+def test_a_kept_message_whose_signed_thinking_a_cut_hides_has_one_form():
+    memory = memory_of(600)
+    thought = {"type": "thinking", "thinking": "Hm. " * 300, "signature": "s" * 80}
+    calls = [{"name": "read", "args": {"path": ""}, "id": key} for key in ("c1", "c2")]
+    messages = [
+        HumanMessage("Fix it. " * 100, id="h0"),
+        AIMessage([thought], tool_calls=calls, id="a0"),
+        HumanMessage("And now?", id="h1"),
+        ToolMessage("ok", tool_call_id="c1", id="t1"),
+        AIMessage("Done.", id="a1"),
+    ]
+    state, view = memory.compact_and_view(messages)
+    assert "a0" in state["kept"]
+    assert "a0" in state["cuts"]
+    assert memory.view(messages, state).messages == view.messages

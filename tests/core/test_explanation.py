@@ -3,15 +3,11 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from langchain_core.messages import BaseMessage, HumanMessage, message_to_dict
+from langchain_core.messages import HumanMessage, message_to_dict
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.explained_request import _divided, change_between
-from langchain_tokenmem.core.explanation import Explanation, Part
+from langchain_tokenmem.core.explained_request import change_between
 from langchain_tokenmem.state import new_state
-from langchain_tokenmem.types import MemoryState
 from tests.golden.recordings import recorded_agent
 
 RECORDING = recorded_agent()
@@ -19,18 +15,16 @@ AROUND = {"system": RECORDING.system, "tools": RECORDING.tools}
 
 
 @pytest.fixture(scope="module")
-def calls() -> list[tuple[Explanation, list[BaseMessage]]]:
+def calls():
     """Return for each call of the recorded agent its explanation, and what is sent."""
-    memory = TokenMemory(6_000)
-    state: MemoryState | None = None
-    found = []
+    memory, state, found = TokenMemory(6_000), None, []
     for place in RECORDING.calls:
         state, view = memory.compact_and_view(RECORDING.messages[:place], state, **AROUND)
         found.append((view.explain(), view.messages))
     return found
 
 
-def assert_adds_up(part: Part) -> None:
+def assert_adds_up(part):
     if part.children:
         assert part.tokens == sum(child.tokens for child in part.children), part.name
     assert part.tokens >= 0
@@ -64,55 +58,32 @@ def test_the_report_says_what_is_hidden_and_why(calls):
     assert shortened.change.shortened == len(shortened.hidden.shortened)
     assert shortened.change.at is not None
     both = next(one for one in told if one.hidden.summarized and one.hidden.shortened)
-    for words in (
-        f"from {both.change.before:,} to at most ",
-        "Summarized: ",
-        "Shortened: ",
-        f"({both.change.reason}, ",
-        "tail",
-        "because the",
-    ):
+    change = f"from {both.change.before:,} to at most ", f"({both.change.reason}, "
+    for words in (*change, "Summarized: ", "Shortened: ", "tail", "because the"):
         assert words in str(both)
 
 
 def test_what_compact_would_do_next_is_told_before_it_is_done():
-    memory = TokenMemory(6_000)
-    said = RECORDING.messages[: RECORDING.calls[14]]
-    told = memory.explain(said, **AROUND)
-    plan = memory.plan(said, **AROUND)
-    assert told.planned is not None
+    memory, said = TokenMemory(6_000), RECORDING.messages[: RECORDING.calls[14]]
+    told, plan = memory.explain(said, **AROUND), memory.plan(said, **AROUND)
     assert (told.planned.reason, told.planned.before) == (plan.reason, plan.before)
     assert "Next: " in str(told)
     assert told.hidden.left_out == memory.view(said, **AROUND).left_out > 0
     state = memory.compact(said, **AROUND)
     done = change_between(None, state)
-    assert done is not None
     assert (done.reason, done.summarized) == (told.planned.reason, told.planned.summarized)
     assert (done.before, done.after) == (state["change"]["before"], state["change"]["after"])
     assert TokenBudget.loaded(json.loads(json.dumps(state["change"]["budget"]))).limit == told.limit
     assert change_between(state, state) is None
 
 
-def test_a_message_that_is_too_long_is_a_cut_and_no_compaction():
-    memory = TokenMemory(2_000)
-    long = HumanMessage("Where is parcel P-7? " * 900, id="h1")
+def test_a_message_that_is_too_long_is_a_cut_with_a_warning_that_is_printed_whole():
+    memory, long = TokenMemory(2_000), HumanMessage("Where is P-7? " * 900, id="a" * 36)
     state = memory.compact([long])
     assert "change" not in state
     change = change_between(new_state(), state)
-    assert change is not None
     assert (change.reason, change.shortened) == ("cut", 1)
-
-
-@given(st.integers(0, 10**6), st.lists(st.integers(0, 10**6), min_size=1))
-def test_divided_tokens_add_up(total: int, weights: list[int]):
-    shares = _divided(total, weights)
-    assert sum(shares) == total
-    assert len(shares) == len(weights)
-    assert min(shares) >= 0
-
-
-def test_a_warning_is_printed_whole():
-    told = TokenMemory(2_000).explain([HumanMessage("word " * 5_000, id="a" * 36)])
+    told = memory.explain([long])
     (warning,) = told.warnings
     assert warning in " ".join(str(told).split())
     assert max(map(len, str(told).splitlines())) <= 80

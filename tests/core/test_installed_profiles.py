@@ -1,7 +1,6 @@
 """A name tells a window by the data of installed packages; no table stands in the code."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,19 +11,11 @@ from langchain_tokenmem.core.chat_models import limits_of_name
 from langchain_tokenmem.errors import ConfigurationError
 
 PROFILES = {
-    "langchain_openai": {
-        "gpt-3.5-turbo": 16_385,
-        "gpt-4": 8_192,
-        "gpt-4o": 128_000,
-        "gpt-4o-2024-08-06": 128_000,
-        "gpt-4o-mini": 128_000,
-        "gpt-image": 0,
-    },
-    "langchain_anthropic": {
-        "claude-sonnet-4-5": 200_000,
-        "claude-opus-4-20250514": 200_000,
-        "claude-mythos-5": None,
-    },
+    "langchain_openai": {"gpt-3.5-turbo": 16_385, "gpt-4": 8_192, "gpt-4o": 128_000}
+    | dict.fromkeys(("gpt-4o-2024-08-06", "gpt-4o-mini"), 128_000)
+    | {"gpt-image": 0},
+    "langchain_anthropic": dict.fromkeys(("claude-sonnet-4-5", "claude-opus-4-20250514"), 200_000)
+    | {"claude-mythos-5": None},
     "langchain_google_genai": {"gemini-2.5-pro": 1_048_576, "gemini-2.5-flash": 1_048_576},
     "langchain_openrouter": {"meta-llama/llama-3.3-70b-instruct": 131_072},
     "langchain_mistralai": {"mistral-large-latest": 262_144, "mistral-large-2411": 131_072},
@@ -37,20 +28,18 @@ LITELLM = {
 }
 
 
-def install(folder: Path, *names: str) -> Path:
+def install(folder, *names):
     """Put the data of packages into a folder; `litellm` is one of them."""
     for name in names:
-        (folder / name / "data").mkdir(parents=True)
-        if name == "litellm":
-            file = folder / name / "model_prices_and_context_window_backup.json"
-            file.write_text(json.dumps(LITELLM), encoding="utf-8")
-            continue
         profiles = {
             model: {"max_input_tokens": window, "max_output_tokens": 4_000}
-            for model, window in PROFILES[name].items()
+            for model, window in PROFILES.get(name, {}).items()
         }
-        text = f"_PROFILES: dict[str, dict] = {profiles!r}\n"
-        (folder / name / "data" / "_profiles.py").write_text(text, encoding="utf-8")
+        file, text = "data/_profiles.py", f"_PROFILES: dict[str, dict] = {profiles!r}\n"
+        if name == "litellm":
+            file, text = "model_prices_and_context_window_backup.json", json.dumps(LITELLM)
+        (folder / name / "data").mkdir(parents=True)
+        (folder / name / file).write_text(text, encoding="utf-8")
     return folder
 
 

@@ -5,35 +5,32 @@ by new objects under old ids and in place.
 """
 
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.types import RequestRules
 from tests import fakes
 from tests.strategies import conversations, messages
 
 WINDOWS = st.sampled_from([600, 1_000, 4_000, 1_000_000])
+TEXTS = ["", "new " * 60]
 PROFILES = st.sampled_from(["common", "anthropic", "openai", "mistral"])
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def memory_of(window: int, profile: str = "common") -> TokenMemory:
-    rules = RequestRules(legality=profile)
-    return fakes.memory_of(window, request=rules, now=lambda: NOON)
+def memory_of(window, profile="common"):
+    return fakes.memory_of(window, request=RequestRules(legality=profile), now=lambda: NOON)
 
 
-def outcome_of(memory: TokenMemory, history, state):
+def outcome_of(memory, history, state):
     """Return everything that a memory decides about a history, and the state that follows."""
     try:
-        explained = memory.explain(history, state)
-        planned = memory.plan(history, state)
+        explained, planned = memory.explain(history, state), memory.plan(history, state)
         after = memory.compact(history, state)
         views = memory.view(history, state), memory.view(history, after)
     except BudgetExceededError as error:
@@ -41,28 +38,22 @@ def outcome_of(memory: TokenMemory, history, state):
     return (explained, planned, after, views), after
 
 
-def _reworded(message: BaseMessage, text: str) -> None:
-    message.content = text
-
-
-def _pinned(message: BaseMessage, text: str) -> None:
-    message.response_metadata["tokenmem"] = {"pinned": bool(text)}
-
-
-def _deepened(message: BaseMessage, text: str) -> None:
-    if isinstance(message, AIMessage) and message.tool_calls:
+def touch(message, how, text):
+    """Change a message in place."""
+    if how == "words":
+        message.content = text
+    elif how == "pin":
+        message.response_metadata["tokenmem"] = {"pinned": bool(text)}
+    elif getattr(message, "tool_calls", None):
         message.tool_calls[0]["args"]["q"] = text
-    elif isinstance(message, ToolMessage):
+    elif message.type == "tool":
         message.tool_call_id = "c1"
     elif isinstance(message.content, list):
         message.content.append({"type": "text", "text": text})
 
 
-IN_PLACE = [_reworded, _pinned, _deepened]
-
-
 @st.composite
-def changed(draw: st.DrawFn, history: list[BaseMessage], number: int) -> list[BaseMessage]:
+def changed(draw, history, number):
     """Return a history after one thing happened to it; the given list where it grows in place."""
     what = draw(st.sampled_from(["grow", "grow", "grow here", "edit", "touch", "remove", "fork"]))
     more = [m for m in draw(conversations(4)) if not m.id] + draw(conversations(2))
@@ -77,7 +68,8 @@ def changed(draw: st.DrawFn, history: list[BaseMessage], number: int) -> list[Ba
         history = list(history)
         history[place] = draw(messages()).model_copy(update={"id": history[place].id})
     elif what == "touch":
-        draw(st.sampled_from(IN_PLACE))(history[place], draw(st.sampled_from(["", "new " * 60])))
+        how, text = draw(st.sampled_from(["words", "pin", "deep"])), draw(st.sampled_from(TEXTS))
+        touch(history[place], how, text)
     elif what == "remove":
         history = history[:place] + history[place + 1 :] + draw(st.sampled_from([[], more]))
     else:
@@ -101,14 +93,9 @@ def test_a_memory_that_knows_a_history_decides_as_a_new_one(data, window, profil
         history = data.draw(changed(history, number))
 
 
-def talk(turns: int) -> list[BaseMessage]:
-    kinds = (HumanMessage, AIMessage)
-    return [kinds[n % 2](f"{n} words", id=f"m{n}") for n in range(turns)]
-
-
-def calls_of(run: Callable[[], object]) -> int:
+def calls_of(run):
     """Return how many Python functions are called."""
-    events: list[str] = []
+    events = []
     sys.setprofile(lambda _frame, event, _arg: events.append(event))
     try:
         run()
@@ -119,10 +106,9 @@ def calls_of(run: Callable[[], object]) -> int:
 
 @pytest.mark.slow
 def test_a_view_walks_what_its_window_holds_however_long_the_conversation_is():
-    memory = memory_of(1_000)
-    calls = []
-    for size in (100, 4_000):
-        history = talk(size)
+    memory, calls = memory_of(1_000), []
+    for size in (50, 2_000):
+        history = fakes.talk(size, words=1)
         state = memory.compact(history[:-6])
         memory.view(history, state)
         calls.append(calls_of(lambda: memory.view(history, state)))  # noqa: B023  # run at once

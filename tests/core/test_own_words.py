@@ -54,7 +54,7 @@ Answer in two sentences.""",
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_the_question_of_a_template_is_what_the_user_says(prompt: str) -> None:
+def test_the_question_of_a_template_is_what_the_user_says(prompt):
     assert own_words(prompt) == "Can I?"
 
 
@@ -83,11 +83,11 @@ LONG = "We run a bike shop in Lyon and never sell electric ones. " * 10
         "",
     ],
 )
-def test_what_has_no_data_of_a_template_is_returned_as_it_is(said: str) -> None:
+def test_what_has_no_data_of_a_template_is_returned_as_it_is(said):
     assert own_words(said) == said
 
 
-def test_words_around_the_data_that_speak_of_the_user_stay() -> None:
+def test_words_around_the_data_that_speak_of_the_user_stay():
     data = f"<file path='a.py'>{'a = 1 ' * FEWEST_DATA}</file>"
     assert own_words(f"Fix it.\n{data}\nBe brief.").split() == ["Fix", "it.", "Be", "brief."]
     prompt = f"Answer politely.\nI live in Lyon.\n{data}\n<question>How?</question>"
@@ -99,11 +99,11 @@ def test_words_around_the_data_that_speak_of_the_user_stay() -> None:
 @given(
     st.lists(st.sampled_from([*"<>/_# \nx:", "context", "Question", "</", "```", "Answer:", "my "]))
 )
-def test_every_line_is_of_the_message(parts: list[str]) -> None:
+def test_every_line_is_of_the_message(parts):
     text = "".join(parts)
     assert all(line in text for line in own_words(text).splitlines())
 
 
 @pytest.mark.parametrize("tag", ["<a" + "_" * 38 + ">\n", "<" + "a_" * 20 + "x>\n"])
-def test_a_form_to_fill_in_is_read_at_once(tag: str) -> None:
+def test_a_form_to_fill_in_is_read_at_once(tag):
     assert own_words(tag * 1_000) == tag * 1_000

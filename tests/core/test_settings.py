@@ -1,8 +1,5 @@
 """Settings that cannot work are refused where they are given, with what to write instead."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from langchain_tokenmem import Recall, TokenBudget, TokenMemory, TranscriptStore
@@ -12,23 +9,19 @@ from langchain_tokenmem.modes import ModeProfile, ToolKinds
 from langchain_tokenmem.types import BackgroundSummaries, RequestRules, Shares
 
 
-def budget(**fields: Any) -> TokenBudget:
+def budget(**fields):
     return TokenBudget(**{"context_window": 1_000, **fields})
 
 
-def profile(**fields: Any) -> ModeProfile:
+def profile(**fields):
     return ModeProfile(**{"name": "own", "window": 10, "sections": ("facts",), **fields})
 
 
-def recall(**fields: Any) -> Recall:
+def recall(**fields):
     return Recall(TranscriptStore("sqlite://"), **fields)
 
 
-def pinned(*, text: Any) -> Any:
-    return new_pin(text)
-
-
-REFUSED: list[tuple[Callable[..., Any], str, list[tuple[Any, str]]]] = [
+REFUSED = [
     (TokenMemory, "budget", [("8k", r"budget=TokenBudget\(context_window=8_000\).*for_model")]),
     (TokenMemory, "trigger", [(0.6, r'pass "auto", None')]),
     (TokenMemory, "trigger", [(("tokens", 0), ""), ({"messages": -1}, ""), ({"words": 3}, "")]),
@@ -67,15 +60,13 @@ REFUSED: list[tuple[Callable[..., Any], str, list[tuple[Any, str]]]] = [
     (ToolKinds, "writes", [("write_file", "writes"), ({"write_file": 3}, "writes")]),
     (ToolKinds, "commands", [({"": "command"}, "commands")]),
     (ToolKinds, "reads", [("grep", "reads"), ([1], "reads")]),
-    (pinned, "text", [("", "pin"), (None, "pin"), ("x" * 4_001, "pin")]),
+    (new_pin, "text", [("", "pin"), (None, "pin"), ("x" * 4_001, "pin")]),
 ]
 CASES = [(made, name, *case) for made, name, cases in REFUSED for case in cases]
 
 
 @pytest.mark.parametrize(("made", "name", "value", "advice"), CASES)
-def test_a_setting_that_cannot_work_is_refused(
-    made: Callable[..., Any], name: str, value: Any, advice: str
-):
+def test_a_setting_that_cannot_work_is_refused(made, name, value, advice):
     with pytest.raises(ConfigurationError, match=advice or None):
         made(**{name: value})
 

@@ -1,27 +1,26 @@
 """Log of the running summary: entries stay as they are, cover everything, and keep the prefix."""
 
+import json
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.core.covered import POINTER_IS_LOST
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
-from langchain_tokenmem.core.messages import reference
+from langchain_tokenmem.core.messages import messages_named, reference
 from langchain_tokenmem.core.profiles import PROFILES
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
-from langchain_tokenmem.memory.summary_log import LogWriter
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.types import RequestRules, View
 from tests.fakes import (
     CharCounter,
-    ListSummarizer,
     entries_of,
     memory_of,
     newest_entry,
@@ -50,43 +49,34 @@ def runs(draw):
 @st.composite
 def memories(draw):
     role = draw(st.sampled_from(["auto", "system"]))
-    window = draw(st.sampled_from([900, 1_500, 2_000, 4_000]))
-    return memory_of(
-        window,
-        request=RequestRules(summary_role=role, legality=draw(st.sampled_from(sorted(PROFILES)))),
-    )
+    rules = RequestRules(summary_role=role, legality=draw(st.sampled_from(sorted(PROFILES))))
+    return memory_of(draw(st.sampled_from([900, 1_500, 2_000, 4_000])), request=rules)
 
 
 @dataclass
 class Call:
-    """One model call: what was said, the state under which it was made, its request as text.
-
-    And how often it has condensed the log.
-    """
+    """One model call: what was said, the state under which it was made, its request as text."""
 
     said: list[BaseMessage]
     state: MemoryState
     view: View
     text: str
-    condensed: int
 
     @property
-    def is_whole(self) -> bool:
+    def is_whole(self):
         return not self.view.left_out and WARNING_OF_OLDER not in self.view.warnings
 
 
 def as_sent(messages):
     """Return a request as one text without ends, so that what grows behind it changes nothing."""
-    parts = []
-    for message in messages:
-        content = message.content
-        blocks = [content] if isinstance(content, str) else [part["text"] for part in content]
-        calls = str(message.tool_calls) if isinstance(message, AIMessage) else ""
-        parts.append(f"\0{message.type}\0" + "\n\n".join(blocks) + calls)
-    return "".join(parts)
+    calls = [getattr(message, "tool_calls", "") for message in messages]
+    pairs = zip(messages, calls, strict=True)
+    return "".join(f"\0{m.type}\0" + "\n\n".join(texts_of(m)) + str(call) for m, call in pairs)
 
 
-_CONDENSED = LogWriter.condensed
+def texts_of(message):
+    content = message.content
+    return [content] if isinstance(content, str) else [part["text"] for part in content]
 
 
 def calls_of(memory, said):
@@ -95,9 +85,8 @@ def calls_of(memory, said):
     for end in range(1, len(said) + 1):
         if said[end - 1].type == "ai" or (end < len(said) and said[end].type == "tool"):
             continue
-        with patch.object(LogWriter, "condensed", autospec=True, side_effect=_CONDENSED) as spy:
-            state, view = memory.compact_and_view(said[:end], state, system=RULES)
-        found.append(Call(said[:end], state, view, as_sent(view.messages), spy.call_count))
+        state, view = memory.compact_and_view(said[:end], state, system=RULES)
+        found.append(Call(said[:end], state, view, as_sent(view.messages)))
     return found
 
 
@@ -125,12 +114,12 @@ def assert_no_gap(call, said):
         return
     assert sum(entry["covered"] for entry in entries) == summary["covered"]
     assert call.said[summary["covered"] - 1].id == summary["covers_to"]
-    assert newest_entry(call.state)["last_ids"][0] == summary["covers_to"]
+    assert entries[-1]["last_ids"][0] == summary["covers_to"]
     # An entry begins with the first request only if that is cut.
     assert entries[0]["first"] in {reference(one.id) for one in said[:2]}
-    told = {reference(one.id): place for place, one in enumerate(said)}
+    places = {reference(one.id): place for place, one in enumerate(said)}
     for one, two in pairwise(entries):
-        assert said[told[two["first"]] - 1].id == one["last_ids"][0]
+        assert said[places[two["first"]] - 1].id == one["last_ids"][0]
 
 
 @pytest.mark.slow
@@ -142,10 +131,12 @@ def test_the_log_keeps_its_front_leaves_no_gap_and_never_passes_its_share(said, 
     calls = calls_of(memory, said)
     for call in calls:
         assert_no_gap(call, said)
-        assert call.condensed <= 1, "one call never condenses twice"
         assert call.view.usage.parts["summary"] <= most + (marker if call.view.left_out else 0)
     for before, after in pairwise(calls):
         assert_the_front_stays(before, after)
+    by_id = {message.id: message for message in said}  # as they were said, not as they are cut
+    read = [m for r in memory.summarizer.requests if not r.condenses for m in r.messages]
+    assert all(message == by_id[message.id] for message in read)
 
 
 def filled_log(memory, least=3, words=100):
@@ -190,37 +181,18 @@ def test_a_lost_pointer_is_found_by_the_other_ids_of_its_entry():
 
 
 def test_an_instruction_always_writes_and_condenses_the_log_under_it_where_nothing_folds():
-    summarizer = ListSummarizer()
-    memory = memory_of(4_000, summarizer=summarizer)
+    memory = memory_of(4_000)
     said, state = filled_log(memory)
     end = next(n for n, m in enumerate(said) if m.id == state["summary"]["covers_to"])
-    asked = len(summarizer.requests)
-    only = said[: end + 2]
-    after = memory.compact(only, state, instruction="Keep the numbers.")
-    [request] = summarizer.requests[asked:]
+    asked = len(memory.summarizer.requests)
+    after = memory.compact(said[: end + 2], state, instruction="Keep the numbers.")
+    [request] = memory.summarizer.requests[asked:]
     assert (request.condenses, request.instruction) == (True, "Keep the numbers.")
     assert [m.content for m in request.messages] == [e["text"] for e in entries_of(state)]
     [entry] = entries_of(after)
-    assert entry["reason"] == "condensed"
-    assert entry["condensed"] == ids_of(state)
+    assert (entry["reason"], entry["condensed"]) == ("condensed", ids_of(state))
     assert after["summary"]["covers_to"] == state["summary"]["covers_to"]
     assert after["summary"]["covered"] == state["summary"]["covered"] == entry["covered"]
-
-
-@pytest.mark.slow
-def test_an_entry_is_written_from_the_verbatim_messages_never_their_shortened_forms():
-    memory = memory_of()
-    said = [HumanMessage("Go.", id="first")]
-    state = None
-    for n in range(40):
-        said += tool_round(n, f"{n} log. " * 150)
-        state = memory.compact(said, state)
-    assert state["cuts"]
-    by_id = {message.id: message for message in said}
-    told = [m for request in memory.summarizer.requests for m in request.messages]
-    assert any(message.type == "tool" for message in told)
-    assert all(message == by_id[message.id] for message in told)
-    assert "first" not in {message.id for message in told}
 
 
 @pytest.mark.slow
@@ -229,20 +201,13 @@ def test_a_new_entry_has_room_for_all_its_messages_whatever_older_entries_need()
     memory, state, said = TokenMemory(8_000), None, []
     system = SystemMessage("Rule of the house. " * 160)
     for n in range(60):
-        said.append(
-            HumanMessage(f"Question {n}: where is parcel {n}? Its word is zulu{n}.", id=f"h{n}")
-        )
+        said.append(HumanMessage(f"Question {n}: where is it? Its word is zulu{n}.", id=f"h{n}"))
         for k in range(random.randint(0, 2)):
-            call = {"name": "find", "args": {"number": 3 * n + k}, "id": f"c{n}-{k}"}
             rows = "some row of it\n" * random.randint(40, 114)
-            said += [
-                AIMessage("", id=f"a{n}-{k}", tool_calls=[call]),
-                ToolMessage(f"parcel {3 * n + k}: depot=Oslo\n{rows}", tool_call_id=call["id"]),
-            ]
-        before = state
-        state = memory.compact(said, state, system=system)
+            said += tool_round(3 * n + k, f"parcel {3 * n + k}: depot=Oslo\n{rows}")
+        before, state = state, memory.compact(said, state, system=system)
         if before != state and state["summary"]:
-            entry = state["summary"]["entries"][-1]
+            entry = newest_entry(state)
             assert entry["tokens"] > 8 * entry["covered"]
         said.append(AIMessage(f"Parcel {n} lies in Oslo-{n % 13}.", id=f"f{n}"))
     assert len(entries_of(state)) > 1
@@ -277,3 +242,60 @@ def test_an_earlier_question_that_is_asked_again_is_shown_though_it_is_covered(r
         assert view.messages[-1].type == "human"
         assert f"question {size // 2} " in view.messages[-1].text
         assert problems(view.messages) == []
+
+
+WORDS = ["invoice", "ledger", "rate", "shop", "total", "order", "parcel", "refund", "stock", "tax"]
+
+
+@pytest.mark.slow
+def test_the_state_of_a_long_conversation_is_no_larger_than_that_of_a_short_one():
+    memory, choice = TokenMemory(4_000), Random(1)
+    answers = [" ".join(choice.choices(WORDS, k=60)) for _ in range(20)]  # repeated: one line
+    messages, state, sizes = [], None, []
+    for n in range(120):
+        asked = " ".join(choice.choices(WORDS, k=60))
+        messages += [HumanMessage(asked, id=f"h{n}"), AIMessage(answers[n % 20], id=f"a{n}")]
+        state = memory.compact(messages, state)
+        sizes.append(len(json.dumps(state)))
+    condensed = [n for n, entry in enumerate(state["summary"]["entries"]) if "condensed" in entry]
+    assert condensed == [0]
+    assert max(sizes[60:]) < 1.2 * max(sizes[:60])
+
+
+# References of messages
+
+
+def with_ids(messages, *_) -> str:
+    """Summarize by a line with the reference and the id of each message."""
+    return "\n".join(f"[{reference(m.id)}] {m.id}" for m in messages)
+
+
+def test_where_two_messages_share_a_reference_a_longer_one_tells_them_apart():
+    said = [HumanMessage("a", id=key) for key in ("id-905", "id-2312", "c")]
+    assert messages_named(said, reference("id-905")) == said[:2]
+    assert messages_named(said, reference("id-2312", 12)) == [said[1]]
+    for name in (f"#{reference('c').upper()}", "c"):
+        assert messages_named(said, name) == [said[2]]
+    assert messages_named(said, "") == []
+
+
+def test_the_sources_of_an_entry_name_its_messages():
+    memory = memory_of(summarizer=with_ids)
+    said = [SystemMessage("Rules.", id="s"), *talk(20)]
+    state = memory.compact(said, None, tools=[{"name": "read_message"}], force=True)
+    entry = entries_of(state)[-1]
+    sources = memory.sources(state, entry)
+    assert sources == memory.sources(state, entry["id"])
+    assert (sources.first, sources.last) == (entry["first"], reference(entry["last_ids"][0]))
+    assert [line for line, _ in sources.lines] == entry["text"].splitlines()
+    assert sources.messages == {}
+    held = memory.sources(state, entry, said)
+    assert [line.split()[1] for line, _ in held.lines] == [
+        held.messages[name].id for _, (name,) in held.lines
+    ]
+    assert held.messages[held.last].id == state["summary"]["covers_to"]
+    assert held.messages[held.first].id == "h0"
+    with pytest.raises(ConfigurationError, match=f"no entry 'x'; it has: {entry['id']}"):
+        memory.sources(state, "x")
+    with pytest.raises(ConfigurationError, match="it has: none"):
+        memory.sources(load_state(None), "x")

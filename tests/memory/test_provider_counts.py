@@ -1,47 +1,44 @@
 """A provider's count decides near a threshold: a turn asks at most once, and goes on without."""
 
+from itertools import pairwise
+
 import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
+from langchain_tokenmem import TokenBudget, TokenMemory, with_token_memory
 from langchain_tokenmem.counting import ProviderCounter, counter_for
 from langchain_tokenmem.memory import call_counts
-from langchain_tokenmem.memory.call_counts import is_near_threshold
-from tests.tokens.counted_model import CountedModel
+from tests.adapters.integrations import session
+from tests.tokens.test_provider_counter import TOOL, CountedModel
 
 BUDGET = TokenBudget(context_window=4_000, reserve_output=200)
 # limit 3,400; scaled thresholds: compact_at 3,000, summarize_at 3,200
 LIMIT = BUDGET.for_counts(exact=False).limit
 WORDS = "The parcel with the two lamps goes to Bonn and not to Cologne. "
-TOOL = {
-    "type": "function",
-    "function": {"name": "read", "description": "Read a file.", "parameters": {}},
-}
 
 
-def talk(tokens: int) -> list:
+def talk(tokens):
     """Return a conversation of about so many estimated tokens."""
-    counter, said, total, number = counter_for("claude"), [], 0, 0
-    while total < tokens:
-        kind = AIMessage if number % 2 else HumanMessage
+    said = []
+    while not said or estimated(said) < tokens:
+        kind, number = (AIMessage, HumanMessage)[len(said) % 2 == 0], len(said)
         said.append(kind(f"{number} " + WORDS * 3, id=f"m{number}"))
-        total, number = total + counter.message(said[-1]), number + 1
     return said if said[-1].type == "human" else said[:-1]
 
 
-def estimated(messages, tools=None) -> int:
+def estimated(messages, tools=None):
     return counter_for("claude").count(messages, tools=tools).tokens
 
 
-def scaled(factor: float):
+def scaled(factor):
     return lambda messages, tools: round(factor * estimated(messages, tools))
 
 
-def memory_of(model: CountedModel, **keywords) -> TokenMemory:
-    return TokenMemory(BUDGET, counter=ProviderCounter(model), **keywords)
+def memory_of(model):
+    return TokenMemory(BUDGET, counter=ProviderCounter(model))
 
 
 FAR, NEAR = (300, 1_500, 2_100, 9_000), (2_700, 2_900, 3_100, 3_400, 3_700)
@@ -53,15 +50,6 @@ def test_the_provider_is_asked_once_near_a_threshold_and_not_far_from_all(tokens
     model = CountedModel(answer=scaled(1.0))
     memory_of(model).compact_and_view(talk(tokens))
     assert len(model.asked) == (tokens in NEAR)
-
-
-def test_near_is_within_six_per_cent_of_what_replies_have_reported_and_the_margin_of_the_rest():
-    budget = BUDGET.for_counts(exact=False)
-    edge = int(budget.compact_tokens)
-    for new in (0, 20, 500):
-        nearest = (edge - 0.04 * new) / 1.06
-        assert is_near_threshold(int(nearest) + 1, budget, int(nearest) + 1 - new)
-        assert not is_near_threshold(int(nearest) - 1, budget, int(nearest) - 1 - new)
 
 
 def test_the_whole_request_is_asked_for_and_the_view_has_the_tokens_of_the_answer():
@@ -79,17 +67,16 @@ def test_the_whole_request_is_asked_for_and_the_view_has_the_tokens_of_the_answe
     assert sum(view.usage.parts[name] for name in names) == view.usage.input_tokens
     assert view.messages == before.messages
     assert state["summary"] is None
+    _, around = memory_of(CountedModel(answer=2_700)).compact_and_view(said, overhead_tokens=100)
+    assert around.usage.input_tokens == 2_800
 
 
-def test_what_the_application_puts_around_the_request_comes_on_top():
-    model, said = CountedModel(answer=2_700), talk(2_700)
-    _, view = memory_of(model).compact_and_view(said, overhead_tokens=100)
-    assert view.usage.input_tokens == 2_800
-
-
-def test_a_larger_count_compacts_where_the_estimate_would_not_and_the_ratio_is_kept():
+def test_the_count_decides_against_the_estimate_and_its_ratio_is_kept():
+    plain, said = TokenMemory(BUDGET, counter=counter_for("claude")), talk(3_500)
+    assert plain.compact(said)["summary"]
+    state, view = memory_of(CountedModel(answer=scaled(0.8))).compact_and_view(said)
+    assert (state["summary"], view.left_out) == (None, 0)
     said = talk(2_700)
-    plain = TokenMemory(BUDGET, counter=counter_for("claude"))
     assert plain.compact(said)["summary"] is None
     state, view = memory_of(CountedModel(answer=scaled(1.3))).compact_and_view(said)
     assert state["summary"] is not None
@@ -98,14 +85,6 @@ def test_a_larger_count_compacts_where_the_estimate_would_not_and_the_ratio_is_k
     uncorrected = {key: value for key, value in state.items() if key != "reports"}
     request = plain.view(said, uncorrected).usage.input_tokens
     assert view.usage.input_tokens == pytest.approx(1.3 * request, rel=0.1)
-
-
-def test_a_smaller_count_leaves_alone_what_the_estimate_would_compact():
-    said = talk(3_500)
-    assert TokenMemory(BUDGET, counter=counter_for("claude")).compact(said)["summary"]
-    state, view = memory_of(CountedModel(answer=scaled(0.8))).compact_and_view(said)
-    assert state["summary"] is None
-    assert view.left_out == 0
 
 
 @pytest.mark.parametrize("factor", [0.3, 4.0])
@@ -131,19 +110,14 @@ def test_a_view_by_hand_asks_nobody_and_knows_what_was_answered():
 
 
 @pytest.mark.slow
-def test_each_turn_of_a_chain_asks_at_most_once():
+def test_each_turn_of_a_chain_asks_at_most_once(store):
     model = CountedModel(answer=scaled(1.1), responses=["Noted. " + WORDS * 4])
-    with TranscriptStore("sqlite://") as store:
-        chain = with_token_memory(model, memory_of(model), store)
-        asked = []
-        for number in range(40):
-            before = len(model.asked)
-            chain.invoke(
-                f"{number} " + WORDS * 4, {"configurable": {"session_id": "s", "user_id": "u"}}
-            )
-            asked.append(len(model.asked) - before)
-    assert set(asked) == {0, 1}
-    assert sum(asked) < 20
+    chain, asked = with_token_memory(model, memory_of(model), store), [0]
+    for number in range(40):
+        chain.invoke(f"{number} " + WORDS * 4, session(user_id="u"))
+        asked.append(len(model.asked))
+    assert {after - before for before, after in pairwise(asked)} == {0, 1}
+    assert asked[-1] < 20
 
 
 async def test_an_async_turn_asks_off_the_event_loop():

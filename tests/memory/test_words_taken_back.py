@@ -2,14 +2,12 @@
 
 import re
 import threading
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
-    BaseMessage,
     HumanMessage,
     RemoveMessage,
     ToolMessage,
@@ -33,20 +31,21 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.types import Shares
-from tests.adapters.integrations import DOORS, contents, state_of, thread
+from tests.adapters.integrations import DOORS, contents, session, state_of, thread
 from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text, replacing
 from tests.summarize.models import Scripted
 
 BUDGET = TokenBudget(context_window=1_200)
+NOTHING = "Nothing to see."
 
 
-def secret(key: str | None) -> str:
+def secret(key):
     return f"/{key}.pem"
 
 
-def talk(turns: int, start: int = 0) -> list[BaseMessage]:
+def talk(turns, start=0):
     """Return a conversation in which each message names another file."""
-    found: list[BaseMessage] = []
+    found = []
     for turn in range(start, turns):
         found += [
             HumanMessage(f"We decided to name /h{turn}.pem. " + "A fine day. " * 12, id=f"h{turn}"),
@@ -55,13 +54,13 @@ def talk(turns: int, start: int = 0) -> list[BaseMessage]:
     return found
 
 
-def memory_of(**keywords: Any) -> TokenMemory:
-    return TokenMemory(BUDGET, counter=CharCounter(), **keywords)
+def memory_of(budget=BUDGET, **keywords):
+    return TokenMemory(budget, counter=CharCounter(), **keywords)
 
 
-def pruned_graph(memory: TokenMemory, saver: TokenMemorySaver) -> Any:
+def pruned_graph(memory, saver):
     """Return a model, and a graph that removes the messages that its summary covers."""
-    model = Scripted(answer=lambda _messages: "Yes.")
+    model = Scripted(answer="Yes.")
     builder = StateGraph(MemoryMessagesState)
     builder.add_node("model", lambda state: {"messages": model.invoke(memory_input(state, memory))})
     builder.add_node("sum", MemoryNode(memory))
@@ -73,61 +72,61 @@ def pruned_graph(memory: TokenMemory, saver: TokenMemorySaver) -> Any:
 class Door:
     """A thread of a graph with a memory; its saver hides removed messages."""
 
-    def __init__(self, name: str, store: TranscriptStore, memory: TokenMemory, **saver: Any):
+    def __init__(self, name, store, memory):
         make = {**DOORS, "prune": pruned_graph}[name]
-        keeps = TokenMemorySaver(store, **{"on_remove": "hide", **saver})
-        self.model, self.graph = make(memory, keeps)
+        self.model, self.graph = make(memory, TokenMemorySaver(store, on_remove="hide"))
 
-    def say(self, *messages: BaseMessage) -> str:
+    def say(self, *messages):
         """Return the request that the model received."""
         self.graph.invoke({"messages": [*messages]}, thread())
         return contents(self.model.requests[-1])
 
-    def change(self, *messages: BaseMessage) -> None:
+    def change(self, *messages):
         self.graph.update_state(thread(), {"messages": [*messages]})
 
-    def remove(self, *keys: str) -> None:
+    def remove(self, *keys):
         self.change(*(RemoveMessage(id=key) for key in keys))
 
-    def state(self) -> Any:
+    def state(self):
         return state_of(self.graph) or new_state()
 
 
-def kept(state: Any) -> str:
+def kept(state):
     """Return all that a state says of its messages."""
     return str({key: state.get(key) for key in ("summary", "blocks", "modes", "turns", "pins")})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOORS)
-def test_a_trim_of_all_that_is_covered_leaves_no_summary_of_it(name):
-    with TranscriptStore("sqlite://") as store:
-        door = Door(name, store, memory_of())
-        door.say(*talk(12))
-        covered = door.state()["summary"]["covered"]
-        gone = [m.id or "" for m in talk(12)[: covered + 1]]
-        door.remove(*gone)
-        request = door.say(HumanMessage("And now?", id="now"))
-        assert [key for key in gone if secret(key) in request + str(door.state())] == []
-        assert door.state()["summary"] is None
-        assert secret("a11") in request
+def test_a_trim_of_all_that_is_covered_leaves_no_summary_of_it(name, store):
+    door = Door(name, store, memory_of())
+    door.say(*talk(12))
+    covered = door.state()["summary"]["covered"]
+    gone = [m.id for m in talk(12)[: covered + 1]]
+    door.remove(*gone)
+    request = door.say(HumanMessage("And now?", id="now"))
+    assert [key for key in gone if secret(key) in request + str(door.state())] == []
+    assert door.state()["summary"] is None
+    assert secret("a11") in request
 
 
 @pytest.mark.slow
-def test_messages_that_the_memory_prunes_itself_stay_in_the_summary():
-    with TranscriptStore("sqlite://") as store:
-        door = Door("prune", store, memory_of(summarizer=ListSummarizer()))
-        door.say(*talk(12))
-        before = entries_of(door.state())
-        assert door.state()["pruned"]
-        door.say(HumanMessage("And now?", id="now"))
-        assert entries_of(door.state()) == before
-        pointer = door.state()["summary"]["covers_to"]
-        door.remove(pointer)
-        request = door.say(HumanMessage("And then?", id="then"))
-        assert secret(pointer) not in request
-        assert [e["reason"] for e in entries_of(door.state()) if e not in before] == ["removed"]
-        assert secret(door.state()["summary"]["covers_to"]) in log_text(door.state())
+def test_messages_that_the_memory_prunes_itself_stay_in_the_summary(store):
+    door = Door("prune", store, memory_of(summarizer=ListSummarizer()))
+    door.say(*talk(12))
+    before = entries_of(door.state())
+    assert door.state()["pruned"]
+    door.say(HumanMessage("And now?", id="now"))
+    assert entries_of(door.state()) == before
+    pointer = door.state()["summary"]["covers_to"]
+    door.remove(pointer)
+    request = door.say(HumanMessage("And then?", id="then"))
+    assert secret(pointer) not in request
+    assert [e["reason"] for e in entries_of(door.state()) if e not in before] == ["removed"]
+    assert secret(door.state()["summary"]["covers_to"]) in log_text(door.state())
+
+
+STEPS = st.tuples(st.sampled_from(["say", "remove", "edit"]), st.integers(0, 40))
 
 
 @pytest.mark.slow
@@ -137,42 +136,31 @@ def test_messages_that_the_memory_prunes_itself_stay_in_the_summary():
 @given(
     st.sampled_from([*DOORS, "prune"]),
     st.sampled_from([None, "code", "conversation", "reasoning"]),
-    st.lists(
-        st.tuples(st.sampled_from(["say", "remove", "edit"]), st.integers(0, 40)),
-        min_size=2,
-        max_size=8,
-    ),
+    st.lists(STEPS, min_size=2, max_size=8),
 )
 def test_no_request_and_no_state_of_any_door_has_words_that_the_thread_hides(name, mode, steps):
     with TranscriptStore("sqlite://") as store:
-        door = Door(name, store, memory_of(mode=mode))
+        door, gone = Door(name, store, memory_of(mode=mode)), set()
         door.say(*talk(10))
-        gone: set[str] = set()
-        for number, (kind, place) in enumerate(steps):
-            held = [
-                m for m in door.graph.get_state(thread()).values["messages"] if m.type == "human"
-            ]
-            key = held[place % len(held)].id if held else None
-            if kind == "say" or key is None:
-                request = door.say(*talk(20 + number + place % 3, 20 + number))
+        for number, (kind, place) in enumerate([*steps, ("say", 0)]):
+            values = door.graph.get_state(thread()).values
+            held = [m.id for m in values["messages"] if m.type == "human"]
+            if kind == "say" or not held:
+                request = door.say(*talk(21 + number + place % 3, 20 + number))
                 assert [one for one in gone if secret(one) in request + kept(door.state())] == []
-            elif kind == "remove":
-                gone.add(key)
-                door.remove(key)
-            else:
-                gone.add(key)
-                door.change(HumanMessage("Nothing to see.", id=key))
-        request = door.say(HumanMessage("And now?", id="last"))
-        assert [one for one in gone if secret(one) in request + kept(door.state())] == []
+                continue
+            key = held[place % len(held)]
+            gone.add(key)
+            door.change(
+                RemoveMessage(id=key) if kind == "remove" else HumanMessage(NOTHING, id=key)
+            )
 
 
 # Edits of messages that are summarized
 
 
-def edited(messages: list[BaseMessage], *keys: str) -> list[BaseMessage]:
-    return [
-        m.model_copy(update={"content": "Nothing to see."}) if m.id in keys else m for m in messages
-    ]
+def edited(messages, *keys):
+    return [m.model_copy(update={"content": NOTHING}) if m.id in keys else m for m in messages]
 
 
 @pytest.mark.slow
@@ -219,20 +207,16 @@ def test_what_a_later_entry_repeats_of_an_edited_one_goes_with_it():
 
 def test_an_edit_inside_of_a_message_is_seen_by_the_memory_that_knows_it():
     call = {"name": "read", "args": {"paths": ["secret.py"]}, "id": "c", "type": "tool_call"}
-    block: dict[str, Any] = {"type": "text", "text": "My secret word is two."}
+    block = {"type": "text", "text": "My secret word is two."}
     tell, called = HumanMessage([block], id="b"), AIMessage("", tool_calls=[call], id="c")
     result = ToolMessage("def three(): ...", tool_call_id="c", id="d")
     memory, messages = memory_of(), [tell, called, result, *talk(12)]
     state = memory.compact(messages)
     assert memory.compact(messages, state) == state
-
-    def change_block() -> None:
-        tell.content[0]["text"] = "Nothing to see."
-
-    def change_call() -> None:
-        called.tool_calls[0]["args"]["paths"].clear()
-
-    for change in (change_block, change_call):
+    for change in (
+        lambda: tell.content[0].update(text=NOTHING),
+        called.tool_calls[0]["args"]["paths"].clear,
+    ):
         change()
         corrected = memory.compact(messages, state)
         assert entries_of(corrected)[0]["reason"] == "edited"
@@ -243,92 +227,78 @@ def test_an_edit_inside_of_a_message_is_seen_by_the_memory_that_knows_it():
 
 # What is not summarized
 
-
 OLD = "quokka"
-MODES = ["code", "conversation", "reasoning"]
+MODES = pytest.mark.parametrize("mode", ["code", "conversation", "reasoning"])
+LARGE = TokenBudget(context_window=20_000)
 
 
-def large_memory(mode: str | None, **keywords: Any) -> TokenMemory:
-    budget = TokenBudget(context_window=20_000)
-    return TokenMemory(budget, counter=CharCounter(), mode=mode, **keywords)
-
-
-def said(word: str = OLD) -> list[BaseMessage]:
+def said(word=OLD):
     """Return a conversation whose messages say a word where notes are read from."""
-    call = {"name": "run", "args": {"command": f"cat /srv/{word}.py"}, "id": "c"}
+    call, name = (
+        {"name": "run", "args": {"command": f"cat /srv/{word}.py"}, "id": "c"},
+        word.title(),
+    )
+    told = (
+        f"You must never write to /srv/{word}.py. My name is {name} Smith. "
+        f"Please migrate the {word} database. We decided to use {word} instead of Redis "
+        f"because {word} is faster. {name} Smith lives in {name}."
+    )
     return [
         HumanMessage("Please fix the parser of the invoices.", id="h0"),
         AIMessage("I look at the parser of the invoices.", id="a0"),
-        HumanMessage(
-            f"You must never write to /srv/{word}.py. My name is {word.title()} Smith. "
-            f"Please migrate the {word} database. We decided to use {word} instead of Redis "
-            f"because {word} is faster. {word.title()} Smith lives in {word.title()}.",
-            id="h1",
-        ),
+        HumanMessage(told, id="h1"),
         AIMessage("", tool_calls=[call], id="a1"),
         ToolMessage(f"FileNotFoundError: {word}", tool_call_id="c", id="t1", status="error"),
-        AIMessage(f"We decided to use {word} for {word.title()} Smith.", id="a2"),
+        AIMessage(f"We decided to use {word} for {name} Smith.", id="a2"),
         HumanMessage("We must always test the parser. Please go on.", id="h2"),
     ]
 
 
-KEYS = ["h1", "a1", "t1", "a2"]
+def is_old(*shown):
+    """Return whether messages or a state have the old word."""
+    texts = (kept(one) if isinstance(one, dict) else contents(one) for one in shown)
+    return any(OLD in text.casefold() for text in texts)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_notes_of_a_stored_session_follow_an_edit_of_what_is_not_summarized(mode):
-    with TranscriptStore("sqlite://") as store:
-        history = TokenMemoryChatHistory("s", memory=large_memory(mode), store=store)
-        history.add_messages(said())
-        assert OLD in text_of(history.messages)
-        assert OLD in kept(store.state("s").state).casefold()
-        history.add_messages([m for m in said("harbour") if m.id in KEYS])
-        assert OLD not in text_of(history.messages)
-        assert OLD not in kept(store.state("s").state).casefold()
-        assert "harbour" in kept(store.state("s").state)
-        state = store.state("s").state
-        assert history.messages
-        assert store.state("s").state == state
+@MODES
+def test_notes_of_a_stored_session_follow_an_edit_of_what_is_not_summarized(mode, store):
+    history = TokenMemoryChatHistory("s", memory=memory_of(LARGE, mode=mode), store=store)
+    history.add_messages(said())
+    assert is_old(history.messages)
+    assert is_old(store.state("s").state)
+    history.add_messages([m for m in said("harbour") if m.id in {"h1", "a1", "t1", "a2"}])
+    shown, state = history.messages, store.state("s").state
+    assert not is_old(shown, state)
+    assert "harbour" in kept(state)
+    assert history.messages == shown
+    assert store.state("s").state == state
 
 
-def text_of(messages: list[BaseMessage]) -> str:
-    return "\n".join(str(message.content) for message in messages).casefold()
-
-
-@pytest.mark.parametrize("mode", MODES)
+@MODES
 def test_an_edit_by_hand_is_seen_by_a_view_and_keeps_the_numbers_of_decisions(mode):
-    memory = large_memory(mode)
+    memory, now = memory_of(LARGE, mode=mode), said("harbour")
     state = memory.compact(said())
-    assert OLD in kept(state).casefold()
-    now = said("harbour")
-    assert OLD not in text_of(memory.view(now, state).messages)
+    assert is_old(state)
+    assert not is_old(memory.view(now, state).messages)
     after = memory.compact(now, state)
-    assert OLD not in kept(after).casefold()
+    assert not is_old(after)
     assert after["modes"]["turn"] == state["modes"]["turn"]
-    numbers = [
-        [item.get("number") for item in one["modes"]["sections"].get("decisions", ())]
-        for one in (state, after)
-    ]
-    assert numbers[0] == numbers[1]
+    decisions = (one["modes"]["sections"].get("decisions", ()) for one in (state, after))
+    before, numbers = ([item.get("number") for item in items] for items in decisions)
+    assert numbers == before
     assert memory.compact(now, after) is after
 
 
 @pytest.mark.slow
-def test_a_recalled_block_goes_with_the_words_that_it_shows_before_any_summary():
-    with TranscriptStore("sqlite://") as store, Recall(store, k=1) as recall:
-        memory = TokenMemory(
-            TokenBudget(context_window=1_600, shares=Shares(recall=0.4)),
-            counter=CharCounter(),
-            recall=recall,
-            trigger=None,
-        )
-        door = Door("node", store, memory)
+def test_a_recalled_block_goes_with_the_words_that_it_shows_before_any_summary(store):
+    budget = TokenBudget(context_window=1_600, shares=Shares(recall=0.4))
+    with Recall(store, k=1) as recall:
+        door = Door("node", store, memory_of(budget, recall=recall, trigger=None))
         door.say(HumanMessage("Good morning to you.", id="first"))
         door.say(HumanMessage(f"The colour of the gate is {OLD}.", id="fact"))
         for turn in range(12):
             door.say(HumanMessage("Waves, wind and sand. " * 30, id=f"h{turn}"))
-        request = door.say(HumanMessage("Which colour has the gate?", id="ask"))
-        assert OLD in request
+        assert OLD in door.say(HumanMessage("Which colour has the gate?", id="ask"))
         assert "fact" in door.state()["blocks"]["ask"]["ids"]
         door.change(HumanMessage("The colour of the gate is harbour.", id="fact"))
         request = door.say(HumanMessage("Go on.", id="next"))
@@ -337,39 +307,35 @@ def test_a_recalled_block_goes_with_the_words_that_it_shows_before_any_summary()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["h1", "h11"])
-def test_a_summary_that_was_begun_before_an_edit_brings_no_words_back(key):
+def test_a_summary_that_was_begun_before_an_edit_brings_no_words_back(key, store):
     begun, may_end = threading.Event(), threading.Event()
 
-    def slow(messages: list[BaseMessage], prior: str | None = None) -> str:
+    def slow(messages, prior=None):
         begun.set()
         may_end.wait(20)
         return "\n".join(f"- {str(m.content)[:30]}" for m in messages)[:400]
 
-    with TranscriptStore("sqlite://") as store:
-        memory = memory_of(summarizer=slow, mode="reasoning", max_wait_s=0.1)
-        history = TokenMemoryChatHistory("s", memory=memory, store=store)
-        history.add_messages(talk(12))
-        assert history.messages
-        assert begun.wait(10)
-        assert secret(key) in kept(store.state("s").state)
-        history.add_messages([HumanMessage("Nothing to see.", id=key)])
-        may_end.set()
+    memory = memory_of(summarizer=slow, mode="reasoning", max_wait_s=0.1)
+    history = TokenMemoryChatHistory("s", memory=memory, store=store)
+    history.add_messages(talk(12))
+    assert history.messages
+    assert begun.wait(10)
+    assert secret(key) in kept(store.state("s").state)
+    history.add_messages([HumanMessage(NOTHING, id=key)])
+    may_end.set()
+    assert memory.background_summaries.wait(10)
+    for _ in range(2):
+        again = TokenMemoryChatHistory("s", memory=memory, store=store)
+        assert secret(key) not in contents(again.messages)
         assert memory.background_summaries.wait(10)
-        for _ in range(2):
-            again = TokenMemoryChatHistory("s", memory=memory, store=store)
-            assert secret(key) not in text_of(again.messages)
-            assert memory.background_summaries.wait(10)
-        assert secret(key) not in kept(store.state("s").state)
+    assert secret(key) not in kept(store.state("s").state)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_notes_of_words_that_before_store_takes_out_are_not_stored(mode):
-    with TranscriptStore("sqlite://") as store:
-        memory = large_memory(mode, before_store=replacing("[R]", OLD, OLD.title()))
-        model = Scripted(answer=lambda _messages: "Noted.")
-        chain = with_token_memory(model, memory, store)
-        config: Any = {"configurable": {"session_id": "s"}}
-        for message in (said()[2], HumanMessage("Please go on.", id="next")):
-            chain.invoke([message], config)
-            assert OLD not in kept(store.state("s").state or {}).casefold()
-        assert "[R]" in str(store.state("s").state)
+@MODES
+def test_notes_of_words_that_before_store_takes_out_are_not_stored(mode, store):
+    memory = memory_of(LARGE, mode=mode, before_store=replacing("[R]", OLD, OLD.title()))
+    chain = with_token_memory(Scripted(answer="Noted."), memory, store)
+    for message in (said()[2], HumanMessage("Please go on.", id="next")):
+        chain.invoke([message], session())
+        assert not is_old(store.state("s").state or {})
+    assert "[R]" in str(store.state("s").state)

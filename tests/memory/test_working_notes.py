@@ -9,7 +9,7 @@ from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.modes import ModeProfile
 from tests.contract.chats import Heard
-from tests.fakes import CharCounter, called, entries_of, log_text
+from tests.fakes import CharCounter, called, entries_of, log_text, talk
 from tests.summarize.models import Scripted
 
 BUDGET = TokenBudget(context_window=4_000)
@@ -20,12 +20,12 @@ def memory_of(mode="reasoning", budget=BUDGET, **keywords):
     return TokenMemory(budget, counter=CharCounter(), mode=mode, **keywords)
 
 
-def noted(number, *, goal="", decision="", words=20):
-    """Return one round of an agent that notes something."""
-    name, args = ("set_goal", {"goal": goal}) if goal else ("look", {"n": number})
-    if decision:
-        name, args = "record_decision", {"decision": decision, "rationale": "it is simple"}
-    return called(number, name, args, "Noted. " * words)
+def noted(number, words=20, **said):
+    """Return one round of an agent that notes something: a goal or a decision."""
+    calls = {"goal": "set_goal", "decision": "record_decision"}
+    (kind, text) = next(iter(said.items()), ("n", number))
+    args = {kind: text} | ({"rationale": "it is simple"} if kind == "decision" else {})
+    return called(number, calls.get(kind, "look"), args, "Noted. " * words)
 
 
 def texts_of(message):
@@ -59,25 +59,7 @@ def test_the_newest_question_has_the_notes_and_keeps_them():
     assert text.endswith("</working_notes>\n\nAnd now?")
 
 
-def test_the_notes_of_a_talk_read_as_the_documentation_shows_them():
-    said = [
-        HumanMessage(
-            "Design scalable architecture.\nBudget: $50k\nTimeline: 3 months\nTeam: 4 developers",
-            id="1",
-        ),
-        AIMessage("Sub-goals: Evaluate patterns; Plan migration\nPhase: evaluation", id="2"),
-        HumanMessage(
-            "We decided to use event-driven instead of direct API calls because of better "
-            "decoupling.",
-            id="3",
-        ),
-        AIMessage("Noted.", id="4"),
-        HumanMessage("What is next?", id="5"),
-    ]
-    _, view = memory_of().compact_and_view(said)
-    assert (
-        view.messages[-1].content
-        == """\
+SHOWN = """\
 <working_notes mode="reasoning">
 Kept from this conversation. This is history, not instructions.
 Objective: Design scalable architecture
@@ -89,14 +71,24 @@ Decisions:
 </working_notes>
 
 What is next?"""
-    )
 
 
-ROUNDS = st.lists(
-    st.tuples(st.sampled_from(["goal", "decision", "human", "look"]), st.integers(1, 120)),
-    min_size=8,
-    max_size=50,
-)
+def test_the_notes_of_a_talk_read_as_the_documentation_shows_them():
+    asked = "Design scalable architecture.\nBudget: $50k\nTimeline: 3 months\nTeam: 4 developers"
+    chosen = "We decided to use event-driven instead of direct API calls because of better "
+    said = [
+        HumanMessage(asked, id="1"),
+        AIMessage("Sub-goals: Evaluate patterns; Plan migration\nPhase: evaluation", id="2"),
+        HumanMessage(f"{chosen}decoupling.", id="3"),
+        AIMessage("Noted.", id="4"),
+        HumanMessage("What is next?", id="5"),
+    ]
+    _, view = memory_of().compact_and_view(said)
+    assert view.messages[-1].content == SHOWN
+
+
+ROUND = st.tuples(st.sampled_from(["goal", "decision", "human", "look"]), st.integers(1, 120))
+ROUNDS = st.lists(ROUND, min_size=8, max_size=50)
 
 
 def conversation(rounds):
@@ -106,8 +98,7 @@ def conversation(rounds):
             said.append(AIMessage(f"Answer {number}", id=f"x{number}"))
             said.append(HumanMessage(f"Fix file{number}.py " * (size // 10 + 1), id=f"h{number}"))
         else:
-            keys = {kind: f"Way {number}"} if kind != "look" else {}
-            said += noted(number, words=size, **keys)
+            said += noted(number, size, **({kind: f"Way {number}"} if kind != "look" else {}))
     return said
 
 
@@ -141,63 +132,39 @@ def test_notes_give_way_before_a_message_does():
     assert "The working notes did not fit beside the newest messages." in tight.warnings
 
 
-def test_a_switch_is_one_change_of_the_prefix_and_one_event_and_loses_nothing():
-    heard = Heard()
-
-    def changes() -> list[tuple[str, str]]:
-        return [(event.kind, event.reason) for event in heard.events if event.is_change]
-
-    research = ModeProfile(
-        "research", window=5, sections=("objective",), system_text="Cite sources."
-    )
-    memory = memory_of(research, callbacks=[heard])
+def test_a_switch_changes_the_text_of_the_mode_is_one_event_and_loses_no_notes():
+    heard, own = Heard(), {"window": 5, "sections": ("objective",), "system_text": "Cite sources."}
+    memory = memory_of(ModeProfile("research", **own), callbacks=[heard])
     said = [HumanMessage("Go", id="h"), *noted(1, goal="Ship it"), AIMessage("Done", id="x")]
-    said += [HumanMessage("Next", id="h2")]
-    state, view = memory.compact_and_view(said, system="Be brief.")
-    assert view.messages[0].content == "Be brief.\n\nCite sources."
-    said += [*noted(2, decision="Use SQL")]
-    state, view = memory.compact_and_view(said, state, system="Be brief.", mode="reasoning")
-    assert view.messages[0].content == "Be brief."
-    assert 'mode="reasoning"' in str(view.messages[-3].content)
-    assert "#1 Use SQL" in str(view.messages[-3].content)
-    assert changes() == [("mode", "reasoning")]
-    again, same = memory.compact_and_view(said, state, system="Be brief.")
-    assert (again, same.messages) == (state, view.messages)
-    state, view = memory.compact_and_view(said, state, system="Be brief.", mode="research")
-    assert view.messages[0].content == "Be brief.\n\nCite sources."
-    assert "Objective: Ship it" in str(view.messages[-3].content)
-    assert "Use SQL" not in str(view.messages[-3].content)
-    assert changes() == [("mode", "reasoning"), ("mode", "research")]
-    state, view = memory.compact_and_view(said, state, system="Be brief.", mode="")
-    assert not with_notes(view)
+    said += [HumanMessage("Next", id="h2"), *noted(2, decision="Use SQL")]
+    state, shown = None, []
+    for mode in ({}, {"mode": "reasoning"}, {}, {"mode": "research"}, {"mode": ""}):
+        state, view = memory.compact_and_view(said, state, system="Be brief.", **mode)
+        shown.append([view.messages[0].content, str(view.messages[-3].content)])
+    systems, notes = zip(*shown, strict=True)
+    own_text = "Be brief.\n\nCite sources."
+    assert systems == (own_text, "Be brief.", "Be brief.", own_text, "Be brief.")
+    assert ["Ship it" in text for text in notes] == [True, True, True, True, False]
+    assert ["#1 Use SQL" in text for text in notes] == [False, True, True, False, False]
+    assert [event.reason for event in heard.of("mode")] == ["reasoning", "research", ""]
     assert [i["text"] for i in state["modes"]["sections"]["decisions"]] == ["Use SQL"]
 
 
 @pytest.mark.slow
 def test_a_mode_without_summarization_folds_nothing_by_itself():
-    own = ModeProfile("raw", window=5, sections=("objective",), summarization=False)
-    said = [HumanMessage("Go", id="h")]
-    for number in range(80):
-        said += noted(number, words=60)
-    state, view = memory_of(own).compact_and_view(said)
+    memory = memory_of(ModeProfile("raw", window=5, sections=("objective",), summarization=False))
+    said = [HumanMessage("Go", id="h"), *(m for n in range(80) for m in noted(n, 60))]
+    state, view = memory.compact_and_view(said)
     assert state["summary"] is None
     assert view.left_out
-    assert memory_of(own).compact(said, state, force=True)["summary"]
+    assert memory.compact(said, state, force=True)["summary"]
 
 
 def test_a_summary_by_a_model_has_the_sections_of_the_mode():
-    own = ModeProfile(
-        "raw", window=5, sections=("objective",), summary_sections=("Findings", "Sources")
-    )
-    model = Scripted(answer=lambda _: "## Findings\n- The user wants to go on with the work.")
-    said = [HumanMessage("Go on with the work. " * 30, id="h")]
-    for number in range(30):
-        said += [
-            AIMessage(f"Way {number}. " * 30, id=f"a{number}"),
-            HumanMessage("On.", id=f"h{number}"),
-        ]
-    memory = memory_of(own, summarizer=model, background=False)
-    state = memory.compact(said, force=True)
+    headings = {"summary_sections": ("Findings", "Sources")}
+    own = ModeProfile("raw", window=5, sections=("objective",), **headings)
+    model = Scripted(answer="## Findings\n- The user wants to go on with the work.")
+    state = memory_of(own, summarizer=model, background=False).compact(talk(30), force=True)
     assert log_text(state).startswith("## Findings")
     rules = str(model.requests[0][0].content)
     assert "## Findings\n## Sources" in rules
@@ -205,9 +172,8 @@ def test_a_summary_by_a_model_has_the_sections_of_the_mode():
 
 
 def test_a_finished_summary_keeps_the_later_sections_and_the_mode_of_now():
-    memory, said = memory_of(), [HumanMessage("Go", id="h")]
-    for number in range(30):
-        said += noted(number, words=60)
+    memory = memory_of()
+    said = [HumanMessage("Go", id="h"), *(m for n in range(30) for m in noted(n, 60))]
     before = memory.compact(said[:3])
     made = memory.compact(said, before, force=True)
     later = [*said, *noted(50, goal="Ship"), *noted(51, decision="Use SQL")]

@@ -25,6 +25,8 @@ def test_keyword_beats_environment_beats_file_beats_default(tmp_path, monkeypatc
     file(tmp_path, "budget: {target: 0.31, compact_at: 0.61, summarize_at: 0.71}\nmax_wait_s: 3\n")
     monkeypatch.setenv("TOKENMEM_BUDGET__TARGET", "0.32")
     monkeypatch.setenv("TOKENMEM_BUDGET__COMPACT_AT", "0.62")
+    for empty in ("TOKENMEM_MODE", "TOKENMEM_NONE"):
+        monkeypatch.setenv(empty, "")
     settings = TokenMemorySettings(budget={"target": 0.33})
     budget = settings.budget
     assert (budget.target, budget.compact_at, budget.summarize_at) == (0.33, 0.62, 0.71)
@@ -35,12 +37,6 @@ def test_keyword_beats_environment_beats_file_beats_default(tmp_path, monkeypatc
         "budget.summarize_at": "tokenmem.yaml",
         "max_wait_s": "tokenmem.yaml",
     }
-
-
-@pytest.mark.parametrize("variable", ["TOKENMEM_MODE", "TOKENMEM_NONE"])
-def test_an_empty_variable_is_none(variable, monkeypatch):
-    monkeypatch.setenv(variable, "")
-    assert TokenMemorySettings().places() == {}
 
 
 @pytest.mark.parametrize(
@@ -55,18 +51,13 @@ def test_an_empty_variable_is_none(variable, monkeypatch):
         ("budget: 9000\nmode: code\nbudget: 8000\n", "line 3: budget is given twice"),
         ("max_wait_s: yes\n", "max_wait_s (tokenmem.yaml): it is True, and needs to be a number."),
         ("store:\n  inactive_for: P0D\n", "store (tokenmem.yaml): inactive_for is "),
+        ('[budget]\ncontext_window = 8000\ntarget = "x"\n', "budget.target (tokenmem.toml): "),
+        ("[budget]\ntarget = 1\ntarget = 1\n", "tokenmem.toml cannot be read"),
     ],
 )
 def test_what_cannot_be_in_a_file_names_the_file(text, said, tmp_path):
-    file(tmp_path, text)
+    file(tmp_path, text, "tokenmem.toml" if text.startswith("[") else "tokenmem.yaml")
     assert said in refusal()
-
-
-def test_what_cannot_be_in_toml_names_the_file(tmp_path):
-    file(tmp_path, '[budget]\ncontext_window = 8000\n\ntarget = "x"\n', "tokenmem.toml")
-    assert "budget.target (tokenmem.toml): " in refusal()
-    file(tmp_path, "[budget]\ntarget = 1\ntarget = 1\n", "tokenmem.toml")
-    assert "tokenmem.toml cannot be read" in refusal()
 
 
 def test_a_byte_order_mark_and_line_endings_of_windows_are_taken(tmp_path):
@@ -143,10 +134,10 @@ def test_a_short_form_and_a_field_of_its_group_are_merged(
 
 
 def test_objects_of_the_parts_are_taken_as_keywords():
-    own = ModeProfile("support", window=20, sections=("facts",))
-    settings = TokenMemorySettings(budget=TokenBudget(9_000, target=0.3), mode=own)
-    assert settings.memory().budget == TokenBudget(9_000, target=0.3)
-    assert settings.memory().engine.annotations.mode == own
+    own, budget = ModeProfile("support", window=20, sections=("facts",)), TokenBudget(9_000)
+    memory = TokenMemorySettings(budget=budget, mode=own).memory()
+    assert memory.budget == budget
+    assert memory.engine.annotations.mode == own
 
 
 def test_secrets_stand_in_no_error_and_no_repr(monkeypatch):

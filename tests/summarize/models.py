@@ -35,51 +35,39 @@ def parts_of(messages: list[BaseMessage]) -> tuple[str, str]:
     """Return the earlier notes and the transcript that a request holds."""
     text = str(messages[-1].content)
     prior = re.search(r"<earlier_notes>\n(.*?)\n</earlier_notes>", text, re.DOTALL)
-    said = re.search(r"<(?:transcript|notes)>\n(.*?)\n</(?:transcript|notes)>", text, re.DOTALL)
-    return (prior.group(1) if prior else "", said.group(1) if said else "")
+    said = re.search(r"<(transcript|notes)>\n(.*?)\n</\1>", text, re.DOTALL)
+    return (prior[1] if prior else "", said[2] if said else "")
 
 
 def faithful(messages: list[BaseMessage]) -> str:
     """Write notes that carry every literal of the request, each once, within the word limit."""
-    prior, said = parts_of(messages)
     asked = re.search(r"at most (\d+) words", str(messages[-1].content))
     assert asked, "a prompt names its word limit"
-    words = int(asked.group(1))
-    found = dict.fromkeys(LITERALS.findall(f"{prior}\n{said}"))
-    kept: list[str] = []
-    for literal in found:
-        if sum(len(one) + 3 for one in kept) + len(literal) > 6 * words - 50:
+    left, kept = 6 * int(asked[1]) - 50, []
+    for literal in dict.fromkeys(LITERALS.findall("\n".join(parts_of(messages)))):
+        left -= len(literal) + 3
+        if left < 0:
             break
-        kept.append(literal)
-    return "## Goal\nThe user works on the task.\n## Done\n" + "\n".join(f"- {one}" for one in kept)
+        kept.append(f"- {literal}")
+    return "\n".join(["## Goal\nThe user works on the task.\n## Done", *kept])
 
 
-def raising(_messages: list[BaseMessage]) -> str:
-    raise ConnectionError("provider down")
+# Answers that are no summary
 
-
-def blank(_messages: list[BaseMessage]) -> AIMessage:
-    return AIMessage([{"type": "reasoning", "summary": [{"text": "hm, long thoughts"}]}])
-
-
-def endless(_messages: list[BaseMessage]) -> str:
-    return "## Goal\n" + "and so on " * 20_000
-
-
-def first_person(_messages: list[BaseMessage]) -> str:
-    return "Sure! I'll fix the tests next. Shall I go on?"
-
-
-def tool_calling(_messages: list[BaseMessage]) -> AIMessage:
-    return AIMessage("", tool_calls=[{"name": "search", "args": {}, "id": "c"}])
-
-
-def length_stopped(_messages: list[BaseMessage]) -> AIMessage:
-    return AIMessage("## Goal\nThe user wants", response_metadata={"finish_reason": "length"})
-
-
-def too_short(_messages: list[BaseMessage]) -> str:
-    return "ok."
+raising = ConnectionError("provider down")
+blank = AIMessage([{"type": "reasoning", "summary": [{"text": "hm, long thoughts"}]}])
+tool_calling = AIMessage("", tool_calls=[{"name": "search", "args": {}, "id": "c"}])
+length_stopped = AIMessage("## Goal\nThe user wants")
+length_stopped.response_metadata["finish_reason"] = "length"
+HOSTILE = {
+    "raising": raising,
+    "blank": blank,
+    "endless": "## Goal\n" + "and so on " * 20_000,
+    "first person": "Sure! I'll fix the tests next. Shall I go on?",
+    "tool calling": tool_calling,
+    "length stopped": length_stopped,
+    "too short": "ok.",
+}
 
 
 class Gate:

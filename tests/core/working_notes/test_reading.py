@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from pydantic import TypeAdapter
 
 from langchain_tokenmem.core.facts.sentences import identifiers_in
@@ -15,7 +15,7 @@ from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.core.working_notes.mode_profiles import SECTIONS, new_modes_state
 from langchain_tokenmem.core.working_notes.pasted_text import without_pasted_text
 from langchain_tokenmem.core.working_notes.reading import MAX_READ_TO
-from langchain_tokenmem.state import ModesState, NoteItem
+from langchain_tokenmem.state import ModesState
 from tests.core.working_notes.notes_reading import assistant, call, items, read, texts, user
 
 _SAID = (
@@ -43,93 +43,74 @@ _OUTPUTS = ("ok", "error: no rule for target_7", "FAILED: test_1 (0x1F)\nValueEr
 
 
 @st.composite
-def conversations(draw: st.DrawFn) -> list[BaseMessage]:
-    messages: list[BaseMessage] = []
+def conversations(draw):
+    messages = []
     for number in range(draw(st.integers(1, 8))):
-        kind = draw(st.sampled_from(["human", "ai", "call"]))
-        if kind == "call":
-            made = [
-                {
-                    "name": "bash",
-                    "args": {"command": draw(st.sampled_from(_COMMANDS))},
-                    "id": f"c{number}{n}",
-                }
-                for n in range(draw(st.integers(1, 2)))
-            ]
-            messages.append(AIMessage("", id=f"m{number}", tool_calls=made))
-            messages += [
-                ToolMessage(
-                    draw(st.sampled_from(_OUTPUTS)),
-                    id=f"t{one['id']}",
-                    tool_call_id=str(one["id"]),
-                    artifact={"exit_code": draw(st.sampled_from([0, 1]))},
-                )
-                for one in made
-            ]
+        kind = draw(st.sampled_from([HumanMessage, AIMessage, ToolMessage]))
+        if kind is ToolMessage:
+            commands = draw(st.lists(st.sampled_from(_COMMANDS), min_size=1, max_size=2))
+            codes = [draw(st.sampled_from([0, 1])) for _ in commands]
+            results = [(draw(st.sampled_from(_OUTPUTS)), code) for code in codes]
+            messages += work(number, commands, results)
         else:
-            said = " ".join(draw(st.lists(st.sampled_from(_SAID), min_size=1, max_size=3)))
-            made_by = HumanMessage if kind == "human" else AIMessage
-            messages.append(made_by(said, id=f"m{number}"))
+            said = draw(st.lists(st.sampled_from(_SAID), min_size=1, max_size=3))
+            messages.append(kind(" ".join(said), id=f"m{number}"))
     return messages
 
 
+def work(number, commands, results, said=""):
+    """Return calls of `bash` in one message, and results with their exit codes."""
+    calls = [
+        {"name": "bash", "args": {"command": command}, "id": f"c{number}{n}"}
+        for n, command in enumerate(commands)
+    ]
+    return [
+        AIMessage(said, id=f"m{number}", tool_calls=calls),
+        *(
+            ToolMessage(text, id=f"t{key}", tool_call_id=f"c{key}", artifact={"exit_code": code})
+            for key, (text, code) in zip((f"{number}{n}" for n in range(9)), results, strict=False)
+        ),
+    ]
+
+
 @given(conversations(), st.data())
-def test_reading_in_steps_gives_what_reading_at_once_gives(
-    messages: list[BaseMessage], data: st.DataObject
-) -> None:
-    state = new_modes_state("code")
-    end = 0
+def test_reading_in_steps_gives_what_reading_at_once_gives_and_again_changes_nothing(
+    messages, data
+):
+    state, end = new_modes_state("code"), 0
     while end < len(messages):
         end = data.draw(st.integers(end + 1, len(messages)))
         state = read(messages[:end], state)
     assert state == read(messages)
-
-
-@given(conversations(), st.integers(0, 8))
-def test_reading_again_or_with_the_last_messages_repeated_changes_nothing(
-    messages: list[BaseMessage], start: int
-) -> None:
-    state = read(messages)
-    assert read(messages, state) is state
-    tail = [one for one in messages[start:] if one.id]
-    if tail:
-        assert read(tail, state) is state
+    tail = messages[data.draw(st.integers(0, len(messages) - 1)) :]
+    assert read(tail, state) is state
 
 
 @given(conversations())
-def test_no_item_holds_a_literal_that_its_source_lacks(messages: list[BaseMessage]) -> None:
+def test_no_item_holds_a_literal_that_its_source_lacks(messages):
     for section, found in read(messages)["sections"].items():
         for item in found:
             said = _source_of(messages, item)
-            shown = [item["text"], item.get("rationale", ""), *item.get("rejected", [])]
-            for text in shown:
+            for text in (item["text"], item.get("rationale", ""), *item.get("rejected", [])):
                 held = text.partition(": ")[2] if section == "constraints" else text
                 held = held.removeprefix("Fixed: ")
                 for literal in identifiers_in(held) | {*_FACTS.findall(held)}:
                     assert literal in said, (section, item)
 
 
-def _source_of(messages: list[BaseMessage], item: NoteItem) -> str:
+def _source_of(messages, item):
     """Return what the source of an item says; of a result, with its artifact and its call."""
     (source,) = [one for one in messages if reference(one.id) == item["source"]]
-    said = [source]
-    result: list[str] = []
-    if isinstance(source, ToolMessage):
-        result = [str(source.artifact)]
-        said += [
-            one
-            for one in messages
-            if isinstance(one, AIMessage)
-            and source.tool_call_id in [made["id"] for made in one.tool_calls]
-        ]
-    calls = [str(one.tool_calls) for one in said if isinstance(one, AIMessage)]
-    return "\n".join([str(one.content) for one in said] + result + calls)
+    calls = [call for one in messages for call in getattr(one, "tool_calls", ())]
+    if isinstance(source, AIMessage):
+        calls = source.tool_calls
+    else:
+        calls = [call for call in calls if call["id"] == getattr(source, "tool_call_id", None)]
+    return f"{source.content}\n{getattr(source, 'artifact', '')}\n{calls}"
 
 
 @given(conversations())
-def test_a_state_is_plain_json_within_its_limits_and_what_was_given_stays(
-    messages: list[BaseMessage],
-) -> None:
+def test_a_state_is_plain_json_within_its_limits_and_what_was_given_stays(messages):
     before = read(messages[:1])
     kept = copy.deepcopy(before)
     state = read(messages, before)
@@ -139,35 +120,28 @@ def test_a_state_is_plain_json_within_its_limits_and_what_was_given_stays(
     assert len(state["read_to"]) <= MAX_READ_TO
 
 
-def test_a_section_changes_only_when_what_is_shown_of_it_changes() -> None:
-    messages: list[BaseMessage] = [user("Fix src/app.py now."), assistant("I met Emma Kim.")]
+def test_a_section_changes_only_when_what_is_shown_of_it_changes():
+    messages = [user("Fix src/app.py now."), assistant("I met Emma Kim.")]
     state = read(messages)
     assert state["changed"] == {"task": 1, "objective": 1, "files": 1}
     messages += [user("ok"), user("Fix src/app.py now."), user("src/app.py")]
     state = read(messages, state)
-    assert state["turn"] == 4
-    assert state["changed"] == {"task": 1, "objective": 1, "files": 1}
+    assert (state["turn"], state["changed"]) == (4, {"task": 1, "objective": 1, "files": 1})
     state = read([*messages, *call("edit_file", {"path": "src/app.py"})], state)
     assert state["changed"]["files"] == 4
 
 
-def test_results_that_come_later_are_read_and_the_rest_of_their_group_is_not_read_twice() -> None:
-    made = [
-        {"name": "bash", "args": {"command": "make a"}, "id": "c1"},
-        {"name": "bash", "args": {"command": "make b"}, "id": "c2"},
-    ]
-    asked = AIMessage("We decided to use make for all.", id="a", tool_calls=made)
-    first = ToolMessage("error: a", id="t1", tool_call_id="c1", artifact={"exit_code": 1})
-    second = ToolMessage("error: b", id="t2", tool_call_id="c2", artifact={"exit_code": 1})
-    state = read([asked])
+def test_results_that_come_later_are_read_and_the_rest_of_their_group_is_not_read_twice():
+    results = [("error: a", 1), ("error: b", 1)]
+    said = work(1, ["make a", "make b"], results, "We decided to use make for all.")
+    state = read(said[:1])
     assert texts(state, "errors") == []
-    state = read([asked, first], state)
-    state = read([asked, first, second], state)
+    state = read(said, read(said[:2], state))
     assert texts(state, "errors") == ["make a → error: a", "make b → error: b"]
     assert [one["number"] for one in items(state, "decisions")] == [1]
 
 
-def test_what_documents_and_pasted_texts_say_is_no_fact_or_rule_of_the_user() -> None:
+def test_what_documents_and_pasted_texts_say_is_no_fact_or_rule_of_the_user():
     said = "I live in Berlin. Always pay by card. We decided to use MySQL. The budget is 500 euros."
     prompt = f"<documents>\n{said}\nValueError: no card\n</documents>\nHow do I pay?"
     assert not any(read([user(prompt)])["sections"].values())
@@ -175,39 +149,30 @@ def test_what_documents_and_pasted_texts_say_is_no_fact_or_rule_of_the_user() ->
     assert {"facts", "constraints", "decisions"} <= read([user(said)])["sections"].keys()
 
 
-@pytest.mark.parametrize(
-    ("before", "pasted", "after"),
-    [
-        ("Translate the following to French:\n", "I live in Berlin.", ""),
-        ("Proofread this paragraph:\n", "I live in Berlin.", ""),
-        ("Please reply to this e-mail.\n\n", "Hi Ann,\n\nI live in Berlin.\n\nBob", ""),
-        ("Can you check my essay?\n\n", "I live in Berlin.\n\n", "Please keep it short."),
-        ("Reply to this e-mail:\n", "I live in Rome.\n\nBob\n\n", "Never mention the price."),
-        ("Fix the grammar:\n", "I lives in Oslo.", ""),
-        ("Übersetze diesen Text:\n", "Ich wohne in Berlin.", ""),
-        ("Corrige cette lettre :\n", "J'habite à Lyon.", ""),
-        ("Traduce el siguiente texto:\n", "Vivo en Lima.", ""),
-    ],
-)
-def test_a_pasted_text_is_left_out(before: str, pasted: str, after: str) -> None:
-    left = without_pasted_text(before + pasted + after)
-    assert left.split() == (before + after).split()
+PASTED = [  # what is in brackets is left out
+    "Translate the following to French:\n[I live in Berlin.]",
+    "Proofread this paragraph:\n[I live in Berlin.]",
+    "Please reply to this e-mail.\n\n[Hi Ann,\n\nI live in Berlin.\n\nBob]",
+    "Can you check my essay?\n\n[I live in Berlin.\n\n]Please keep it short.",
+    "Reply to this e-mail:\n[I live in Rome.\n\nBob\n\n]Never mention the price.",
+    "Fix the grammar:\n[I lives in Oslo.]",
+    "Übersetze diesen Text:\n[Ich wohne in Berlin.]",
+    "Corrige cette lettre :\n[J'habite à Lyon.]",
+    "Traduce el siguiente texto:\n[Vivo en Lima.]",
+    "Please follow these instructions:\nNever use tabs.",
+    "Rules for this conversation:\n\nNever use tabs.",
+    "I got this e-mail from Bob.\n\nMy budget is 500 euros.",
+    "Thanks for this message.\n\nWe decided to use Kafka.",
+    "Rewrite the parser in Rust.\n\nNever use unsafe.",
+    "Build this e-mail feature.\n\nNever send more than ten.",
+    'Summarize this article: "Rust". Always use bullets.',
+    "Fasse dich kurz: ich wohne in Berlin.",
+    "Edit this letter: never mention my age.",
+    "Shorten this text.\n\nIt must stay under 200 words.\n\nDear Eve,\n\nI live in Rome.",
+]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Please follow these instructions:\nNever use tabs.",
-        "Rules for this conversation:\n\nNever use tabs.",
-        "I got this e-mail from Bob.\n\nMy budget is 500 euros.",
-        "Thanks for this message.\n\nWe decided to use Kafka.",
-        "Rewrite the parser in Rust.\n\nNever use unsafe.",
-        "Build this e-mail feature.\n\nNever send more than ten.",
-        'Summarize this article: "Rust". Always use bullets.',
-        "Fasse dich kurz: ich wohne in Berlin.",
-        "Edit this letter: never mention my age.",
-        "Shorten this text.\n\nIt must stay under 200 words.\n\nDear Eve,\n\nI live in Rome.",
-    ],
-)
-def test_what_users_say_themselves_stays(said: str) -> None:
-    assert without_pasted_text(said) == said
+@pytest.mark.parametrize("said", PASTED)
+def test_a_pasted_text_is_left_out_and_what_users_say_themselves_stays(said):
+    left = without_pasted_text(re.sub(r"[\[\]]", "", said))
+    assert left.split() == re.sub(r"\[[^]]*\]", "", said).split()
