@@ -13,8 +13,9 @@ from langgraph.store.memory import InMemoryStore
 from langchain_tokenmem import Notebook, TokenMemory, TranscriptStore, memory_tools
 from langchain_tokenmem.core.thread_names import NO_USER, namespace_label, notes_of_user
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from langchain_tokenmem.notes import JsonStore, SqlStore
-from tests.notes.conftest import NOON, notebook_on
+from langchain_tokenmem.notes import JsonStore
+from tests.fakes import replacing
+from tests.notes.conftest import NOON, notebook_on, opened
 from tests.strategies import any_text
 
 ANN = {"user_id": "ann", "session_id": "s1"}
@@ -52,40 +53,29 @@ def test_a_notebook_without_a_store_names_the_choices_and_writes_no_file(tmp_pat
 
 
 def test_what_another_process_adds_changes_removes_or_erases_is_seen_at_once(own_store, tmp_path):
-    if isinstance(own_store, JsonStore):
-        theirs = JsonStore(tmp_path / "notes")
-    else:
-        theirs = SqlStore(TranscriptStore(tmp_path / "notes.db"))
-    notebook, other = notebook_on(own_store), notebook_on(theirs)
-    seen = []
-    for change in (
-        lambda: other.add("one", key="k", **ANN),
-        lambda: other.add("two", **ANN),
-        lambda: other.add("uno", key="k", **ANN),
-        lambda: other.remove("k", **ANN),
-        lambda: other.erase(user_id="ann"),
-        lambda: other.add("two", **ANN),
-    ):
-        change()
-        if isinstance(theirs, JsonStore):
-            theirs.flush()
-        seen.append(sorted(note.content for note in notebook.list(**ANN)))
-    assert seen == [["one"], ["one", "two"], ["two", "uno"], ["two"], [], ["two"]]
-    (theirs if isinstance(theirs, JsonStore) else theirs.store).close()
+    kind = "json" if isinstance(own_store, JsonStore) else "sql"
+    with opened(kind, tmp_path) as theirs:
+        notebook, other = notebook_on(own_store), notebook_on(theirs)
+        for change, seen in (
+            (lambda: other.add("one", key="k", **ANN), ["one"]),
+            (lambda: other.add("two", **ANN), ["one", "two"]),
+            (lambda: other.add("uno", key="k", **ANN), ["two", "uno"]),
+            (lambda: other.remove("k", **ANN), ["two"]),
+            (lambda: other.erase(user_id="ann"), []),
+            (lambda: other.add("two", **ANN), ["two"]),
+        ):
+            change()
+            if kind == "json":
+                theirs.flush()
+            assert sorted(note.content for note in notebook.list(**ANN)) == seen
 
 
 # --- fields, keys, ids
 
 
 def test_a_note_has_the_fields_that_were_given_and_tags_of_its_content_behind_them(notebook):
-    note = notebook.add(
-        "Edit src/app.py",
-        key="build",
-        kind="fact",
-        tags=["ui", " ui", "src/app.py"],
-        source=7,
-        **ANN,
-    )
+    given = {"key": "build", "kind": "fact", "tags": ["ui", " ui", "src/app.py"], "source": 7}
+    note = notebook.add("Edit src/app.py", **given, **ANN)
     assert (note.type, note.key, note.kind, note.source) == ("project", "build", "fact", 7)
     assert (note.tags, note.project.label) == (("ui", "src/app.py"), "shop")
     assert note.created_at == note.updated_at == NOON
@@ -99,115 +89,34 @@ def test_addresses_dates_and_pairs_of_words_are_no_tags(notebook):
     assert notebook.add(text, **ANN).tags == ()
 
 
-def test_what_an_application_has_put_there_is_no_note(notebook, store):
-    notebook.add("tabs", **ANN)
+def test_a_note_that_an_edit_by_hand_damaged_is_none_and_is_logged_once(notebook, store, caplog):
+    note = notebook.add("Edited by hand.", **ANN)
     (item,) = store.search(("tokenmem",))
-    for damage in (
-        {"content": 3},
-        {"created_at": "soon"},
-        {"kind": "rumour"},
-        {"tags": None},
-        {"project": "x"},
-        {"expires_at": "2026-11-22T12:00:00"},
-    ):
-        store.put(item.namespace, item.key, {**item.value, **damage})
-        assert notebook.list(**ANN) == []
+    wrong = {"content": 3, "created_at": "soon", "kind": "rumour", "tags": "tabs", "project": "x"}
+    for field, value in {**wrong, "key": "spaces"}.items():
+        caplog.clear()
+        store.put(item.namespace, item.key, {**item.value, field: value})
+        assert notebook.list(**ANN) == notebook.list(**ANN) == []
+        (logged,) = [record.getMessage() for record in caplog.records]
+        assert logged.partition(" is left out ")[0].split()[1] == note.id
+        assert ("its id or key was changed" if field == "key" else f"{field}: ") in logged
+    store.put(item.namespace, item.key, {**item.value, "expires_at": "2026-11-22T12:00:00"})
+    assert notebook.list(**ANN) == [], "a time without a zone"
     store.put((*notes_of_user("bob"), "global"), item.key, {**item.value, "type": "global"})
     assert notebook.list(user_id="bob") == [], "a note that was moved to another user"
 
 
-def test_a_note_that_an_edit_by_hand_damaged_is_logged_once(notebook, store, caplog):
-    note = notebook.add("Edited by hand.", **ANN)
-    (item,) = store.search(("tokenmem",))
-    for damage in ({"tags": "tabs"}, {"key": "spaces"}):
-        store.put(item.namespace, item.key, {**item.value, **damage})
-        assert [notebook.list(**ANN), notebook.list(**ANN)] == [[], []]
-    logged = [record.getMessage() for record in caplog.records]
-    assert [text.partition(" is left out ")[0].split()[1] for text in logged] == [note.id] * 2
-    assert ["tags: " in logged[0], "its id or key was changed" in logged[1]] == [True, True]
-
-
-def test_a_project_is_the_same_with_a_slash_at_its_end(store):
-    note = notebook_on(store, project="/work/shop/").add("Use tabs.", **ANN)
-    assert notebook_on(store, project="/work/shop").list(**ANN) == [note]
-
-
-def test_the_same_key_at_another_level_or_scope_does_not(notebook, store):
-    other = notebook_on(store, project="bakery")
-    for book, level, owner in (
-        (notebook, "project", ANN),
-        (notebook, "global", ANN),
-        (notebook, "session", ANN),
-        (notebook, "session", {**ANN, "session_id": "s2"}),
-        (notebook, "project", {"user_id": "bob"}),
-        (other, "project", ANN),
-    ):
-        book.add(f"{book.project.label} {level} {owner}", key="build", level=level, **owner)
-    assert len(notebook.list(**ANN)) == 3
-    assert len(other.list(**ANN, level="project")) == 1
-    assert len(notebook.list(user_id="bob")) == 1
-
-
-def test_identical_content_is_one_note_and_under_two_keys_two(notebook):
-    notebook.add("Use tabs.", **ANN)
-    one = notebook.add("Use tabs.", key="python", **ANN)
-    assert notebook.add("Use tabs.", **ANN) == one
-    assert notebook.list(**ANN) == [one]
-    two = notebook.add("Use tabs.", key="go", **ANN)
-    assert two.id.startswith(one.id)
-    assert two.id != one.id
-    assert notebook.get(two.id, **ANN) == two
-
-
-def test_over_the_limit_the_oldest_goes_and_that_is_said(store, caplog):
-    notebook = notebook_on(store, limit=3)
-    first = notebook.add("0", key="old", **ANN)
-    for text in ("1", "2"):
-        notebook.add(text, **ANN)
-    notebook.add("00", key="old", **ANN)  # overwritten: not the oldest any more
-    with caplog.at_level(logging.WARNING):
-        notebook.add("3", **ANN)
-    assert [note.content for note in notebook.list(**ANN)] == ["3", "00", "2"]
-    assert "User 'ann': A level has more than 3 notes" in caplog.text
-    assert first.id not in {note.id for note in notebook.list(**ANN)}
-
-
-def test_the_nearest_level_answers_to_a_name(notebook):
-    for level in ("global", "project", "session"):
-        notebook.add(level, key="build", level=level, **ANN)
-    assert notebook.get("build", **ANN).content == "session"
-    assert notebook.get("build", level="global", **ANN).content == "global"
-    assert notebook.remove("build", **ANN).content == "session"
-    assert notebook.get("build", **ANN).content == "project"
-
-
-def test_list_gives_the_newest_first_by_tags_and_limit(notebook):
-    for text, tags in (("a", ["x"]), ("b", ["x", "y"]), ("c", ["Y"])):
-        notebook.add(text, tags=tags, **ANN)
-    assert [note.content for note in notebook.list(**ANN)] == ["c", "b", "a"]
-    assert [note.content for note in notebook.list(tags=["y"], **ANN)] == ["c", "b"]
-    assert [note.content for note in notebook.list(limit=1, **ANN)] == ["c"]
-
-
-def test_without_a_user_only_notes_of_the_session_can_be_had(notebook):
-    for level in ("project", "global"):
-        for call in ("add", "get", "search", "list", "remove"):
-            given = () if call == "list" else ("x",)
-            with pytest.raises(ScopeError, match="local_user"):
-                getattr(notebook, call)(*given, level=level, session_id="s1")
-
-
 def test_a_declared_local_user_stands_for_calls_that_name_none(store):
-    notebook = notebook_on(store, local_user="me")
-    note = notebook.add("Use tabs.", level="global")
+    """And a project is the same one with a slash at its end."""
+    notebook = notebook_on(store, local_user="me", project="/work/shop/")
+    note = notebook.add("Use tabs.")
     assert notebook.list() == [note]
-    assert notebook_on(store).list(user_id="me") == [note]
+    assert notebook_on(store, project="/work/shop").list(user_id="me") == [note]
 
 
 def test_ids_that_stores_refuse_are_no_trouble(notebook):
-    names = ("a.b", "*", "ann", "-", "=ann", "#", "a%", "langgraph")
-    notes = [notebook.add(n, level="session", user_id=n, session_id=n) for n in names]
-    for name, note in zip(names, notes, strict=True):
+    for name in ("a.b", "*", "ann", "-", "=ann", "#", "a%", "langgraph"):
+        note = notebook.add(name, level="session", user_id=name, session_id=name)
         assert notebook.list(user_id=name, session_id=name) == [note]
 
 
@@ -216,14 +125,12 @@ def test_the_owner_is_checked_on_what_comes_back(store):
 
     class Leaky(InMemoryStore):
         def batch(self, ops):
-            wide = [
-                op._replace(namespace_prefix=("tokenmem",)) if isinstance(op, SearchOp) else op
-                for op in ops
-            ]
-            return super().batch(wide)
+            wide = {"namespace_prefix": ("tokenmem",)}
+            return super().batch(
+                [op._replace(**wide) if isinstance(op, SearchOp) else op for op in ops]
+            )
 
-    leaky = Leaky()
-    notebook = notebook_on(leaky)
+    notebook = notebook_on(Leaky())
     for user in ("ann", "bob"):
         notebook.add(f"{user} uses tabs", level="global", user_id=user)
     notebook.add("session tabs", level="session", user_id="ann", session_id="s1")
@@ -277,12 +184,8 @@ async def test_async_methods_do_the_same_on_a_store_that_needs_the_event_loop():
 def test_an_argument_or_setting_that_cannot_be_used_is_refused(notebook, wrong):
     with pytest.raises((ConfigurationError, ScopeError), match=next(iter(wrong))):
         notebook.add(**{"content": "x", **ANN, **wrong})
-    for setting in (
-        {"store": 3},
-        {"limit": 0},
-        {"project": " "},
-        {"session_lifetime": timedelta()},
-    ):
+    settings = ({"store": 3}, {"limit": 0}, {"project": " "}, {"session_lifetime": timedelta()})
+    for setting in settings:
         with pytest.raises(ConfigurationError, match=next(iter(setting))):
             Notebook(**{"store": InMemoryStore(), **setting})
 
@@ -293,8 +196,7 @@ def test_a_store_of_its_own_goes_before_a_given_one(notebook, store):
     assert notebook_on(None).scoped("ann", store=store).listed() == [note]
 
 
-def without_addresses(messages):
-    return [m.model_copy(update={"content": m.content.replace("@", " at ")}) for m in messages]
+without_addresses = replacing(" at ", "@")
 
 
 def test_what_before_store_takes_out_of_a_note_is_never_stored(store):

@@ -12,17 +12,17 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
-from langgraph.graph import START, MessagesState, StateGraph
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemorySaver
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.storage import import_sources as sources
 from langchain_tokenmem.storage import importing
 from langchain_tokenmem.storage.importing import PageWriter
-from tests.storage.samples import texts
+from tests.adapters.integrations import thread
+from tests.storage.samples import graph_on, texts
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
-MEMORY = TokenMemory(TokenBudget(context_window=8_000))
+MEMORY = TokenMemory(8_000)
 
 
 @pytest.fixture(autouse=True)
@@ -88,11 +88,10 @@ def test_histories_of_any_kind_and_messages_of_any_form_are_taken(store):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecated, and what many have
         history = InMemoryChatMessageHistory(messages=chat(5))
-    assert store.import_history(history, "s1").added == 5
-    assert store.import_history(iter(chat(5)), "s2").added == 5
     forms = [("human", "m0"), {"role": "assistant", "content": "m1"}, *chat(5)[2:]]
-    assert store.import_history(forms, "s3").added == 5
-    assert texts(store.messages("s1")) == texts(store.messages("s2")) == texts(store.messages("s3"))
+    for number, source in enumerate((history, iter(chat(5)), forms)):
+        assert store.import_history(source, f"s{number}").added == 5
+        assert texts(store.messages(f"s{number}")) == texts(chat(5))
 
 
 @pytest.mark.parametrize("source", [None, 7, "text", {"role": "user"}, InMemoryChatMessageHistory])
@@ -135,9 +134,7 @@ def test_a_bad_message_is_named_and_how_far_the_import_is(store):
 
 
 def test_a_thread_with_checkpoints_is_refused(store):
-    graph = StateGraph(MessagesState).add_node("end", lambda _: {}).add_edge(START, "end")
-    config = {"configurable": {"thread_id": "t"}}
-    graph.compile(checkpointer=TokenMemorySaver(store)).invoke({"messages": chat(2)}, config)
+    graph_on(store).invoke({"messages": chat(2)}, thread("t"))
     with pytest.raises(StoreError, match="thread with checkpoints; import into a session of"):
         store.import_history(chat(3), "t")
 

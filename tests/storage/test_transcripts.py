@@ -7,21 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 from sqlalchemy import text
 
-from langchain_tokenmem import Recall, TokenMemorySaver, TranscriptStore
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.errors import CorruptStoreError, ScopeError, StoreError
-from tests.storage.samples import save_state, state, texts, turn
+from langchain_tokenmem.errors import ScopeError, StoreError
+from tests.adapters.integrations import thread
+from tests.storage.samples import graph_on, save_state, state, texts, turn
 from tests.strategies import conversations
 
 ODD_IDS = ["../x", "/etc/passwd", "x' OR '1'='1", "😀", "a\\x00b", "%", "_", " a", "a", "A", "1"]
 ODD_IDS += ["1.0", "é", "e\u0301", "x" * 500, "😀" * 250]
 
 
-def human(words: str, name: str = "m") -> HumanMessage:
-    return HumanMessage(words, id=name)
+def human(words: str, name: str = "m", year: int = 0) -> HumanMessage:
+    marks = {"tokenmem": {"created_at": f"{year}-02-01T00:00:00+00:00"}} if year else {}
+    return HumanMessage(words, id=name, response_metadata=marks)
 
 
 # --- resends
@@ -68,24 +70,6 @@ def test_an_answer_under_the_id_of_another_is_logged_and_a_redaction_is_not(stor
     assert "always was stored with another wording" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "UPDATE tokenmem_messages SET message = replace(message, 'redacted', 'raw')",
-        "UPDATE tokenmem_messages SET message = NULL WHERE is_shown",
-        "DELETE FROM tokenmem_messages WHERE seq = 1",
-    ],
-)
-def test_a_damaged_or_missing_edit_is_an_error_and_never_the_superseded_words(store, damage):
-    store.add("s", [human("raw"), AIMessage("ok", id="a")])
-    store.add("s", [human("redacted")])
-    with store.database.writing("damage") as connection:
-        connection.execute(text(damage))
-    for superseded in (False, True):
-        with pytest.raises(CorruptStoreError):
-            store.messages("s", include_superseded=superseded)
-
-
 def test_a_process_without_recall_takes_superseded_words_out_of_the_index(path):
     with TranscriptStore(path, shared=True) as store, Recall(store):
         store.add("s", [human("The code is QUOKKA."), human("The key is here.", "n")])
@@ -101,15 +85,14 @@ def test_a_process_without_recall_takes_superseded_words_out_of_the_index(path):
 
 
 def test_an_edit_reaches_the_threads_next_request_and_no_older_checkpoint(store: TranscriptStore):
-    seen, config = [], {"configurable": {"thread_id": "t"}}
+    seen = []
 
     def answer(state: MessagesState) -> dict[str, list[AIMessage]]:
         seen.append(texts(state["messages"]))
         return {"messages": [AIMessage("ok")]}
 
-    builder = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer")
-    graph = builder.compile(checkpointer=TokenMemorySaver(store))
-    graph.invoke({"messages": [HumanMessage("In Rome.", id="m")]}, config)
+    graph, config = graph_on(store, answer), thread("t")
+    graph.invoke({"messages": [human("In Rome.")]}, config)
     store.edit("t", "m", HumanMessage("In Oslo."))
     assert texts(store.messages("t")) == ["In Oslo.", "ok"]
     graph.invoke({"messages": [HumanMessage("And?")]}, config)
@@ -124,27 +107,22 @@ def test_an_edit_reaches_the_threads_next_request_and_no_older_checkpoint(store:
         store.edit("t", "n", HumanMessage("x"))
 
 
-def test_an_edit_may_name_a_time_of_its_own(store: TranscriptStore):
-    times = [{"tokenmem": {"created_at": f"202{year}-01-01T00:00:00+00:00"}} for year in (0, 1)]
-    store.add(
-        "s", [HumanMessage("In Rome.", id="m", response_metadata=times[0]), human("Oslo", "m")]
-    )
-    assert [row.created_at.year for row in store.rows("s")] == [2020]
-    store.add("s", [HumanMessage("In Lund.", id="m", response_metadata=times[1])])
-    store.add("s", [human("In Bern.", "m")])
-    assert [row.created_at.year for row in store.rows("s")] == [2021]
+def test_an_edit_may_name_another_time(store: TranscriptStore):
+    for edit, year in (
+        *((human("In Rome.", year=2020), 2020), (human("In Oslo."), 2020)),
+        *((human("In Lund.", year=2021), 2021), (human("In Bern."), 2021)),
+    ):
+        store.add("s", [edit])
+        assert [row.created_at.year for row in store.rows("s")] == [year]
 
 
 def test_an_edit_keeps_the_time_of_its_message_and_is_an_activity(store: TranscriptStore):
-    long_ago = {"tokenmem": {"created_at": "2020-02-01T00:00:00+00:00"}}
-    said = [HumanMessage("In Rome.", id=name, response_metadata=long_ago) for name in "mno"]
-    builder = StateGraph(MessagesState).add_node("end", lambda _: {}).add_edge(START, "end")
-    graph = builder.compile(checkpointer=TokenMemorySaver(store))
-    config = {"configurable": {"thread_id": "t"}}
-    graph.invoke({"messages": said}, config)
+    said = [human("In Rome.", name, 2020) for name in "mno"]
+    graph = graph_on(store)
+    graph.invoke({"messages": said}, thread("t"))
     with Recall(store) as recall:
-        graph.invoke({"messages": [human("In Oslo.")]}, config)
-        store.edit("t", "n", HumanMessage("In Oslo.", response_metadata=long_ago))
+        graph.invoke({"messages": [human("In Oslo.")]}, thread("t"))
+        store.edit("t", "n", human("In Oslo.", "n", 2020))
         store.add("s", said)
         store.add("s", [human("In Oslo."), human("In Oslo.", "n")])
         assert len({row.created_at for name in "st" for row in store.rows(name)}) == 1
