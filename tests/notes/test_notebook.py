@@ -106,6 +106,62 @@ def test_a_note_that_an_edit_by_hand_damaged_is_none_and_is_logged_once(notebook
     assert notebook.list(user_id="bob") == [], "a note that was moved to another user"
 
 
+def test_a_key_names_a_note_of_its_level_and_scope_and_the_nearest_level_answers(notebook, store):
+    other = notebook_on(store, project="bakery")
+    for book, level, owner in (
+        *((notebook, level, ANN) for level in ("global", "project", "session")),
+        (notebook, "session", {**ANN, "session_id": "s2"}),
+        *((notebook, "project", {"user_id": "bob"}), (other, "project", ANN)),
+    ):
+        book.add(f"{book.project.label} {level} {owner}", key="build", level=level, **owner)
+    assert len(notebook.list(**ANN)) == 3
+    assert len(other.list(**ANN, level="project")) == len(notebook.list(user_id="bob")) == 1
+    assert notebook.get("build", **ANN).type == "session"
+    assert notebook.get("build", level="global", **ANN).type == "global"
+    assert notebook.remove("build", **ANN).type == "session"
+    assert notebook.get("build", **ANN).type == "project"
+
+
+def test_identical_content_is_one_note_and_under_two_keys_two(notebook):
+    notebook.add("Use tabs.", **ANN)
+    one = notebook.add("Use tabs.", key="python", **ANN)
+    assert notebook.add("Use tabs.", **ANN) == one
+    assert notebook.list(**ANN) == [one]
+    two = notebook.add("Use tabs.", key="go", **ANN)
+    assert two.id.startswith(one.id)
+    assert two.id != one.id
+    assert notebook.get(two.id, **ANN) == two
+
+
+def test_over_the_limit_the_oldest_goes_and_that_is_said(store, caplog):
+    notebook = notebook_on(store, limit=3)
+    first = notebook.add("0", key="old", **ANN)
+    for text in ("1", "2"):
+        notebook.add(text, **ANN)
+    notebook.add("00", key="old", **ANN)  # overwritten: not the oldest any more
+    with caplog.at_level(logging.WARNING):
+        notebook.add("3", **ANN)
+    assert [note.content for note in notebook.list(**ANN)] == ["3", "00", "2"]
+    assert "User 'ann': A level has more than 3 notes" in caplog.text
+    assert first.id not in {note.id for note in notebook.list(**ANN)}
+
+
+def test_list_gives_the_newest_first_by_tags_and_limit(notebook):
+    for text, tags in (("a", ["x"]), ("b", ["x", "y"]), ("c", ["Y"])):
+        notebook.add(text, tags=tags, **ANN)
+    assert [note.content for note in notebook.list(**ANN)] == ["c", "b", "a"]
+    assert [note.content for note in notebook.list(tags=["y"], **ANN)] == ["c", "b"]
+    assert [note.content for note in notebook.list(limit=1, **ANN)] == ["c"]
+
+
+def test_without_a_user_only_notes_of_the_session_can_be_had(notebook):
+    for level in ("project", "global"):
+        for call in ("add", "get", "search", "list", "remove"):
+            given = () if call == "list" else ("x",)
+            with pytest.raises(ScopeError, match="local_user"):
+                getattr(notebook, call)(*given, level=level, session_id="s1")
+
+
 def test_a_declared_local_user_stands_for_calls_that_name_none(store):
     """And a project is the same one with a slash at its end."""
     notebook = notebook_on(store, local_user="me", project="/work/shop/")
