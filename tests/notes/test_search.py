@@ -44,10 +44,10 @@ def test_a_store_without_an_index_does_not_answer_by_itself(store):
 
 
 def test_of_two_equal_notes_the_newer_one_comes_first(notebook):
-    notebook.add("The price is 40 euros.", level="global", **ANN)
-    notebook.add("The price is 45 euros.", level="global", **ANN)
-    found = contents(notebook.search("What is the price in euros?", **ANN))
-    assert found == ["The price is 45 euros.", "The price is 40 euros."]
+    said = [f"The price is {price} euros." for price in (40, 45)]
+    for text in said:
+        notebook.add(text, level="global", **ANN)
+    assert contents(notebook.search("What is the price in euros?", **ANN)) == said[::-1]
 
 
 def test_a_named_date_moves_its_notes_up(store):
