@@ -1,4 +1,4 @@
-"""Vectors in Chroma: made behind the turn, rebuilt and healed; no failure of theirs fails a turn."""
+"""Vectors in Chroma: made behind the turn, rebuilt, healed; no failure of theirs fails a turn."""
 
 import logging
 import shutil

@@ -64,14 +64,15 @@ def test_a_narrow_search_by_meaning_looks_at_all_that_it_may_find(store):
 
 
 def test_what_is_no_embedding_model_or_index_is_refused_at_construction(store):
-    for given in ("no-such-model", "noprovider:model", 7, HashingEmbeddings, [0.1]):
-        with pytest.raises(ConfigurationError, match="embeddings is"):
-            Recall(store, embeddings=given)
-    for one in (object(), "./chroma", HashingEmbeddings(8)):
-        with pytest.raises(ConfigurationError, match="not a recall index"):
-            Recall(store, one)
-    with pytest.raises(ConfigurationError, match="on_model_change"):
-        Recall(store, embeddings=HashingEmbeddings(8), on_model_change="ask")
+    model = HashingEmbeddings(8)
+    models = ("no-such-model", "noprovider:model", 7, HashingEmbeddings, [0.1])
+    for given, error in (
+        *(({"embeddings": one}, "embeddings is") for one in models),
+        *(({"chroma": one}, "not a recall index") for one in (object(), "./chroma", model)),
+        ({"embeddings": model, "on_model_change": "ask"}, "on_model_change"),
+    ):
+        with pytest.raises(ConfigurationError, match=error):
+            Recall(store, **given)
 
 
 @pytest.mark.slow
