@@ -8,23 +8,15 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_tokenmem import TokenBudget, TranscriptStore
 from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.errors import HistoryImportError
-from tests.storage.samples import state, turn
+from tests.storage.samples import save_state, state, turn
 from tests.strategies import conversations
 
 ARTIFACTS = st.sampled_from([None, {"rows": [1, None]}, "text", [1.5, {"deep": {"a": "\ud800"}}]])
-MARKS = st.sampled_from(
-    [{}, {"created_at": "2024-05-01T10:00:00+02:00"}, {"pinned": True}, {"note": {"a": [1]}}]
-)
-
-
-SETTINGS = st.fixed_dictionaries(
-    {"budget": st.just(TokenBudget(context_window=4_000))},
-    optional={
-        "mode": st.sampled_from(["code", "conversation"]),
-        "summarizer": st.just("openai:gpt-5-mini"),
-        "enabled": st.booleans(),
-    },
-)
+TIME = {"created_at": "2024-05-01T10:00:00+02:00"}
+MARKS = st.sampled_from([{}, TIME, {"pinned": True}, {"note": {"a": [1]}}])
+BUDGET = {"budget": TokenBudget(context_window=4_000)}
+MORE = [{}, {"mode": "code"}, {"summarizer": "openai:gpt-5-mini", "enabled": False, "mode": "code"}]
+SETTINGS = st.sampled_from(MORE).map(lambda more: {**BUDGET, **more})
 
 
 @st.composite
@@ -38,21 +30,17 @@ def odd_conversations(draw):
     return found
 
 
-def session_of(store, session_id="s"):
-    held = store.state(session_id)
-    rows = store.rows(session_id, include_superseded=True)
-    own = store.settings(session_id)
-    return rows, store.rows(session_id), held.state, own, store.sessions(user_id="ann")
+def session_of(store):
+    rows = [store.rows("s", include_superseded=superseded) for superseded in (False, True)]
+    return rows, store.state("s").state, store.settings("s"), store.sessions(user_id="ann")
 
 
 @pytest.mark.slow
 @given(odd_conversations(), odd_conversations(), st.booleans(), SETTINGS)
 @settings(max_examples=settings.default.max_examples // 2)
 def test_the_import_of_an_export_is_the_same_session(first, second, is_cleared, own):
-    with (
-        TranscriptStore("sqlite://", shared=True) as store,
-        TranscriptStore("sqlite://", shared=True) as copy,
-    ):
+    options = {"url": "sqlite://", "shared": True}
+    with TranscriptStore(**options) as store, TranscriptStore(**options) as copy:
         if is_cleared:
             store.add("s", [HumanMessage("gone")])
             store.clear("s")
@@ -61,11 +49,8 @@ def test_the_import_of_an_export_is_the_same_session(first, second, is_cleared, 
         if not store.sessions():
             return
         store.set_settings(session_id="s", **own)
-        rows = store.rows("s")
-        if rows:
-            assert store.save_state(
-                "s", state(rows[-1].message.id), expected=store.state("s").version
-            )
+        for row in store.rows("s")[-1:]:
+            save_state(store, "s", state(row.message.id))
         lines = list(store.export_session("s"))
         assert len(lines) == 1 + len(store.rows("s", include_superseded=True))
         assert not any("\n" in line for line in lines)

@@ -17,7 +17,6 @@ from langchain_core.tools import tool
 from langchain_tokenmem import (
     Notebook,
     Recall,
-    TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
@@ -81,17 +80,13 @@ class Everything:
     def __init__(self, folder: Path) -> None:
         self.store = TranscriptStore(folder / "memory.db")
         self.notes = Notebook(SqlStore(self.store), project="shop")
-        budget = TokenBudget(context_window=1_500)
+        recall = Recall(self.store, scope="user")
         options: dict[str, Any] = {"background": False, "mode": "code", "notes": self.notes}
-        self.memory = TokenMemory(budget, recall=Recall(self.store, scope="user"), **options)
-        owned: dict[str, Any] = {"memory": self.memory, "store": self.store, "user_id": "ann"}
-        self.history = TokenMemoryChatHistory("s1", **owned)
-        self.agent = create_agent(
-            Talker(answer=answer),
-            [lookup],
-            middleware=[TokenMemoryMiddleware(self.memory)],
-            checkpointer=TokenMemorySaver(self.store),
-        )
+        self.memory = memory = TokenMemory(1_500, recall=recall, **options)
+        self.history = TokenMemoryChatHistory("s1", memory=memory, store=self.store, user_id="ann")
+        kept: Any = {"middleware": [TokenMemoryMiddleware(memory)]}
+        saver = TokenMemorySaver(self.store)
+        self.agent = create_agent(Talker(answer=answer), [lookup], checkpointer=saver, **kept)
 
 
 @pytest.fixture(scope="module")
@@ -148,9 +143,8 @@ def test_everything_can_be_read_and_loses_the_words(filled: Path, tmp_path: Path
         said += shown(one.values.get("messages", []))
         said += [pin["text"] for pin in (one.values.get("token_memory_pins") or {}).values()]
         assert one.metadata["user_id"] == "ann"
-    said += [
-        one.text for one in app.memory.recall.search("invoice", session_id="s1", user_id="ann")
-    ]
+    found = app.memory.recall.search("invoice", session_id="s1", user_id="ann")
+    said += [one.text for one in found]
     assert [text for text in said if is_in(what, text)] == []
     assert [*app.agent.checkpointer.list(None, filter={"user_id": "ann"})]
     assert app.agent.checkpointer.examine().findings == ()
