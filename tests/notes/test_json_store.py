@@ -238,25 +238,19 @@ def damage(folder: Path, *namespaces: tuple[str, ...]) -> None:
     assert JsonStore(folder).search(()) == []
 
 
-def test_erase_reaches_damaged_files_of_an_owner_and_what_a_killed_process_left(folder):
+def test_erase_reaches_damaged_files_of_an_owner_and_what_a_killed_process_left(folder, caplog):
+    """And names those of which it cannot tell to whom they belong."""
     damage(folder, GLOBAL, PROJECT, BOB)
-    with JsonStore(folder) as store:
-        store.put(PROJECT, "k", {"content": "new"})
-        store.flush()
-        (folder / f".{files(folder)[0].name}.1.tmp").write_bytes(b"CANARY")
-        assert store.erase(ANN)["damaged_files"] == 2
-    assert [file.name for file in folder.iterdir() if b"CANARY" in file.read_bytes()] == [
-        next(folder.glob("*.damaged-*")).name
-    ]
-    with JsonStore(folder) as store:
-        assert store.erase(())["damaged_files"] == 1
-    assert [file.name for file in folder.iterdir() if file.name != ".lock"] == []
-
-
-def test_erase_names_damaged_files_of_which_it_cannot_tell(folder, caplog):
-    damage(folder, GLOBAL, PROJECT)
     with JsonStore(folder) as store:
         found = store.erase((*ANN, "project"))
         assert (found["damaged_files"], found["damaged_files_left"]) == (0, 2)
         assert caplog.text.count("may contain items") == 2
         assert store.erase(PROJECT)["damaged_files"] == 1
+        store.put(PROJECT, "k", {"content": "new"})
+        store.flush()
+        (folder / f".{files(folder)[0].name}.1.tmp").write_bytes(b"CANARY")
+        assert store.erase(ANN)["damaged_files"] == 1
+        (left,) = folder.glob("*.damaged-*")
+        assert [file for file in folder.iterdir() if b"CANARY" in file.read_bytes()] == [left]
+        assert store.erase(())["damaged_files"] == 1
+    assert [file.name for file in folder.iterdir() if file.name != ".lock"] == []
