@@ -3,6 +3,7 @@
 import logging
 import shutil
 from collections import ChainMap
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -65,6 +66,16 @@ def assert_whole(index: VectorIndex, store: TranscriptStore) -> None:
     assert np.allclose(np.array([found[unit] for unit in units.tolist()]), vectors, atol=1e-5)
 
 
+def refusing(reason: str, when: Callable[[list[str]], bool] = bool) -> Callable[[list[str]], None]:
+    """Return what makes a model refuse texts, or some of them."""
+
+    def refuse(texts: list[str]) -> None:
+        if when(texts):
+            raise ConnectionError(reason)
+
+    return refuse
+
+
 @settings(max_examples=settings.default.max_examples // 4)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6), batch=st.integers(1, 7))
 def test_however_messages_come_the_index_is_the_same(tmp_path_factory, sizes, batch):
@@ -87,7 +98,7 @@ def test_a_failing_model_fails_no_turn_and_what_is_owed_is_taken_in_later(
     store, index, embeddings, caplog
 ):
     store.index.listen(index.wake)
-    embeddings.fails = True
+    embeddings.before = refusing("the embedding service is away")
     with caplog.at_level(logging.WARNING):
         for start in range(4):
             assert store.add("s", days(1, start)) == [f"day-{start}"]
@@ -97,7 +108,7 @@ def test_a_failing_model_fails_no_turn_and_what_is_owed_is_taken_in_later(
     assert store.index.backlog()["vectors"] == 1
     with pytest.raises(RecallError, match="messages are indexed later"):
         index.index()
-    embeddings.fails = False
+    embeddings.before = len
     store.add("s", days(1, 4))
     index._worker.wait(20)
     assert store.index.backlog()["vectors"] == 0
@@ -108,18 +119,14 @@ def test_a_failing_model_fails_no_turn_and_what_is_owed_is_taken_in_later(
 def test_words_that_change_while_they_are_embedded_leave_no_vector(
     store, index, embeddings, change
 ):
-    asked, changed = embeddings.embed_documents, []
+    def changes(_texts):
+        embeddings.before = len
+        if change == "edited":
+            store.add("s", [HumanMessage("second", id="m")])
+        else:
+            store.clear("s")
 
-    def changes(texts):
-        if not changed:
-            changed.append(change)
-            if change == "edited":
-                store.add("s", [HumanMessage("second", id="m")])
-            else:
-                store.clear("s")
-        return asked(texts)
-
-    embeddings.embed_documents = changes
+    embeddings.before = changes
     store.add("s", [HumanMessage("first", id="m")])
     index.index()
     index.index()
@@ -135,14 +142,7 @@ def test_words_that_change_while_they_are_embedded_leave_no_vector(
 def test_a_text_that_the_model_refuses_does_not_keep_other_sessions_waiting(
     store, index, embeddings
 ):
-    asked = embeddings.embed_documents
-
-    def refuses(texts):
-        if any("poison" in text for text in texts):
-            raise ValueError("400 Bad Request")
-        return asked(texts)
-
-    embeddings.embed_documents = refuses
+    embeddings.before = refusing("400 Bad Request", lambda texts: "poison" in str(texts))
     store.add("a", days(2, topic="poison"))
     store.add("b", days(2))
     for _ in range(2):
@@ -151,7 +151,7 @@ def test_a_text_that_the_model_refuses_does_not_keep_other_sessions_waiting(
     assert len(embeddings.texts) == 2
     assert store.index.backlog()["vectors"] == 1
     assert not active(index).is_complete
-    embeddings.embed_documents = asked
+    embeddings.before = len
     index.index()
     assert_whole(index, store)
 
@@ -207,21 +207,14 @@ def test_recall_is_lexical_until_an_interrupted_rebuild_has_resumed_and_ended(st
     new = CountingEmbeddings(64, name="new")
     index = indexed(new, batch=4, exact_most=0)
     old = index._filler.collection()
-    asked = new.embed_documents
-
-    def breaks(texts):
-        if len(new.texts) >= 12:
-            raise ConnectionError("away")
-        return asked(texts)
-
-    new.embed_documents = breaks
+    new.before = refusing("away", lambda _texts: len(new.texts) >= 12)
     with pytest.raises(RecallError, match="away"):
         index.rebuild()
     with pytest.raises(RecallError, match=r"is being built; recall is lexical until it is"):
         seqs(index, store, "day", Scope("s"))
     index.close()
 
-    new.embed_documents = asked
+    new.before = len
     again = indexed(new, batch=4, exact_most=0)
     assert again.rebuild() == 30
     assert len(new.texts) == 30  # the first twelve were not embedded again

@@ -75,14 +75,21 @@ def test_what_is_no_embedding_model_or_index_is_refused_at_construction(store):
             Recall(store, **given)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "other", [CountingEmbeddings(64, name="new"), CountingEmbeddings(32, salt="x", name="old")]
-)
-def test_another_model_is_refused_and_a_rebuild_heals_it(store, other):
+OTHERS = [CountingEmbeddings(64, name="new"), CountingEmbeddings(32, salt="x", name="old")]
+
+
+@pytest.fixture
+def indexed(store):
+    """Index five messages by the model `old`."""
     store.add("s", days(5))
     with Recall(store, embeddings=CountingEmbeddings(name="old")) as recall:
         recall.index()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("indexed")
+@pytest.mark.parametrize("other", OTHERS, ids=["another size", "other vectors"])
+def test_another_model_is_refused_and_a_rebuild_heals_it(store, other):
     with Recall(store, embeddings=other) as recall:
         with pytest.raises(RecallError, match=rf"old .*{other.model} .*recall\.rebuild\(\)"):
             recall.index()
@@ -91,10 +98,8 @@ def test_another_model_is_refused_and_a_rebuild_heals_it(store, other):
         assert recall.search("day number3", session_id="s", k=1)[0].cosine is not None
 
 
+@pytest.mark.usefixtures("indexed")
 def test_on_model_change_rebuild_embeds_everything_anew_behind_the_turn(store, caplog):
-    store.add("s", days(5))
-    with Recall(store, embeddings=CountingEmbeddings(name="old")) as recall:
-        recall.index()
     other = CountingEmbeddings(64, name="new")
     with (
         caplog.at_level(logging.WARNING),

@@ -98,19 +98,13 @@ def test_what_could_not_be_erased_is_erased_by_the_next_process(store, vectors, 
 
 
 def test_what_another_process_erases_meanwhile_does_not_stay(tmp_path, vectors):
-    url = f"sqlite:///{tmp_path}/memory.db"
-    embed = vectors.embeddings.embed_documents
-
-    def erases(texts):
-        other.erase("t")
-        return embed(texts)
-
-    with TranscriptStore(url) as store, TranscriptStore(url) as other:
+    path = tmp_path / "memory.db"
+    with TranscriptStore(path) as store, TranscriptStore(path) as other:
         store.add("s", days(3, topic="s"))
         with recalled(store, vectors) as recall:
             recall.index()
             store.add("t", days(3, topic="t"))
-            vectors.embeddings.embed_documents = erases
+            vectors.embeddings.before = lambda _texts: other.erase("t")
             recall.index()
             assert words_in(vectors) == {message.text for message in days(3, topic="s")}
 

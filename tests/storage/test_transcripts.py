@@ -3,6 +3,7 @@
 import logging
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import pytest
 from hypothesis import given, settings
@@ -217,32 +218,22 @@ class Store(RuleBasedStateMachine):
         self.said: dict[str, list[tuple[str, object]]] = defaultdict(list)
         self.first: dict[str, int] = defaultdict(lambda: 1)
         self.states: dict[str, object] = {}
-        self.number = 0
+        self.numbers = count()
 
-    def fresh(self, word: str, *, named: bool) -> BaseMessage:
-        self.number += 1
-        return HumanMessage(word, id=f"m{self.number}" if named else None)
-
-    @rule(session=SESSIONS, words=st.lists(WORDS, max_size=4))
-    def add_named(self, session, words):
-        new = [self.fresh(word, named=True) for word in words]
-        assert self.store.add(session, new) == [message.id for message in new]
+    @rule(session=SESSIONS, start=st.integers(0, 5), words=st.lists(WORDS, max_size=4))
+    def add_named(self, session, start, words):
+        """As a client does that names its messages, and sends the newest ones again."""
+        known = [HumanMessage(text, id=name) for name, text in self.said[session][start:]]
+        new = [HumanMessage(word, id=f"m{next(self.numbers)}") for word in words]
+        assert self.store.add(session, [*known, *new]) == [message.id for message in new]
         self.said[session] += [(m.id, m.content) for m in new]
 
     @rule(session=SESSIONS, word=WORDS)
     def add_a_turn(self, session, word):
         """As a chat does: the user's words bring no id, the model's do."""
-        new = [self.fresh(word, named=False), AIMessage("ok", id=f"a{self.number}")]
-        added = self.store.add(session, new)
-        assert len(added) == 2
-        self.said[session] += [(added[0], word), (added[1], "ok")]
-
-    @rule(session=SESSIONS, start=st.integers(0, 5), word=WORDS)
-    def resend_by_id(self, session, start, word):
-        known = [HumanMessage(text, id=name) for name, text in self.said[session][start:]]
-        new = self.fresh(word, named=True)
-        assert self.store.add(session, [*known, new]) == [new.id]
-        self.said[session].append((new.id, word))
+        answer = AIMessage("ok", id=f"a{next(self.numbers)}")
+        added = self.store.add(session, [HumanMessage(word), answer])
+        self.said[session] += zip(added, (word, "ok"), strict=True)
 
     @rule(session=SESSIONS)
     def resend_what_is_stored(self, session):
@@ -253,8 +244,7 @@ class Store(RuleBasedStateMachine):
         before = self.store.state(session).version
         assert self.store.clear(session) == len(self.said[session])
         self.first[session] += len(self.said[session])
-        self.said[session] = []
-        self.states[session] = None
+        self.said[session], self.states[session] = [], None
         assert before == 0 or self.store.state(session).version == before + 1
 
     @rule(session=SESSIONS)
@@ -266,9 +256,8 @@ class Store(RuleBasedStateMachine):
     def save_state(self, session, guess, text):
         version = self.store.state(session).version
         new = state("pointer", text=text)
-        stored = self.store.save_state(session, new, expected=version + guess)
-        assert stored == (guess == 0)
-        if stored:
+        assert self.store.save_state(session, new, expected=version + guess) == (guess == 0)
+        if guess == 0:
             self.states[session] = new
             assert self.store.state(session).version > version
 
