@@ -11,20 +11,16 @@ from langchain_tokenmem.errors import ScopeError, StoreError
 from tests.notes.conftest import NOON, notebook_on, opened
 
 
-def fill(notebook):
-    for user in ("ann", "a.nn", "bob"):
-        for level in ("session", "project", "global"):
-            notebook.add(f"{user} {level}", level=level, user_id=user, session_id=f"{user}-1")
-    notebook.add("second", level="session", user_id="ann", session_id="ann-2")
-    notebook.add("nobody", level="session", session_id="lonely")
-
-
 def texts(store):
     return sorted(item.value["content"] for item in store.search(("tokenmem",), limit=100))
 
 
 def test_erasing_reaches_all_of_a_session_or_a_user_and_nothing_else(notebook, store):
-    fill(notebook)
+    for user in ("ann", "a.nn", "bob"):
+        for level in LEVELS:
+            notebook.add(f"{user} {level}", level=level, user_id=user, session_id=f"{user}-1")
+    notebook.add("second", level="session", user_id="ann", session_id="ann-2")
+    notebook.add("nobody", level="session", session_id="lonely")
     notebook_on(store, project="bakery").add("bread", user_id="ann")
     store.put(("memories", "ann"), "1", {"text": "of the application"})
     assert notebook.erase(session_id="ann-1", user_id="bob") == 0

@@ -155,7 +155,6 @@ def test_an_automatic_run_that_fails_is_logged_and_fails_no_turn(path, monkeypat
     policy = {"inactive_for": MONTH, "expire_every": timedelta(hours=1)}
     with TranscriptStore(path, **policy) as store:
         assert store.add("s", [HumanMessage("hi", id="h")]) == ["h"]
-        job = store._expiry._runner.job("expiry")
-        if job is not None:
+        if job := store._expiry._runner.job("expiry"):
             job.future.result(10)
     assert "the database is away" in caplog.text

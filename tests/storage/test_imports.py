@@ -20,7 +20,6 @@ from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.storage import import_sources as sources
 from langchain_tokenmem.storage import importing
-from langchain_tokenmem.storage.importing import PageWriter
 from tests.adapters.integrations import thread
 from tests.storage.samples import graph_on, save_state, state, texts, turn
 from tests.strategies import conversations
@@ -57,24 +56,6 @@ def test_a_second_import_adds_nothing_and_one_of_a_longer_source_what_is_new(sto
     assert store.rows("s") == before
     assert store.import_history(chat(9, named=named), "s").added == 2
     assert texts(store.messages("s")) == [f"m{n}" for n in range(9)]
-
-
-def test_an_import_that_was_killed_goes_on(store, monkeypatch):
-    whole = PageWriter.store
-
-    def killed(self, page):
-        if self.report.done >= 6:
-            raise KeyboardInterrupt
-        return whole(self, page)
-
-    monkeypatch.setattr(PageWriter, "store", killed)
-    with pytest.raises(KeyboardInterrupt):
-        store.import_history(chat(11), "s")
-    assert store.count("s") == 6
-    monkeypatch.undo()
-    report = store.import_history(chat(11), "s")
-    assert (report.added, report.known) == (5, 6)
-    assert texts(store.messages("s")) == [f"m{n}" for n in range(11)]
 
 
 def test_answers_under_one_id_are_all_kept(store):
@@ -126,12 +107,15 @@ def test_ids_times_calls_artifacts_and_marks_are_kept(store):
 # --- bad input
 
 
-def test_a_bad_message_is_named_and_how_far_the_import_is(store):
+def test_a_bad_message_is_named_and_how_far_the_import_is_which_the_next_one_continues(store):
     said = [*chat(7), RemoveMessage(id="x"), HumanMessage("on")]
     with pytest.raises(HistoryImportError, match=r"message 8: .*6 messages before it") as caught:
         store.import_history(said, "s")
     assert (caught.value.done, caught.value.where) == (6, "message 8")
     assert store.count("s") == 6
+    report = store.import_history(chat(11), "s")
+    assert (report.added, report.known) == (5, 6)
+    assert texts(store.messages("s")) == texts(chat(11))
     with pytest.raises(HistoryImportError, match=r"message 1: .*Nothing was imported"):
         store.import_history([{"role": "nobody"}], "s2")
     assert store.count("s2") == 0
@@ -179,12 +163,9 @@ def test_an_old_summary_is_the_first_entry_of_the_log(store, begin, model, given
 
 def test_a_summary_may_be_about_the_first_messages_of_the_source(store):
     call = {"name": "f", "args": {}, "id": "c", "type": "tool_call"}
-    said = [
-        HumanMessage("first", id="h"),
-        AIMessage("", tool_calls=[call], id="a"),
-        ToolMessage("found", tool_call_id="c", id="t"),
-        HumanMessage("second", id="h2"),
-    ]
+    asked = AIMessage("", tool_calls=[call], id="a")
+    found = ToolMessage("found", tool_call_id="c", id="t")
+    said = [HumanMessage("first", id="h"), asked, found, HumanMessage("second", id="h2")]
     store.import_history(said, "s", summary=TEXT, summary_covers=2)
     summary = store.state("s").state["summary"]
     assert summary["covers_to"] == "t"  # the result belongs to its call
