@@ -68,18 +68,14 @@ def days(count: int, start: int = 0, topic: str = "day") -> list[BaseMessage]:
     return [kinds[n % 2](text, id=f"{topic}-{n}") for n, text in enumerate(texts, start)]
 
 
-def made(
-    store: TranscriptStore, path: Path, embeddings: Embeddings, **options: int
-) -> tuple[VectorIndex, ChromaIndex]:
-    chroma = ChromaIndex(path, embeddings=embeddings)
-    return VectorIndex(store.index, embeddings, chroma, **options), chroma
+def index_of(store: TranscriptStore, path: Path, model: Embeddings, **options: int) -> VectorIndex:
+    """Return an index of vectors with Chroma beside the store."""
+    return VectorIndex(store.index, model, ChromaIndex(path, embeddings=model), **options)
 
 
-def seqs(
-    index: VectorIndex, store: TranscriptStore, query: str, scope: Scope, k: int = 5
-) -> list[int]:
-    """Return the message numbers that a search finds."""
+def seqs(index: VectorIndex, store: TranscriptStore, query: str, k: int = 5) -> list[int]:
+    """Return the numbers of the messages that a search in the session `s` finds."""
     question = index.question(query)
-    with store.index.reading(scope) as reader:
+    with store.index.reading(Scope("s")) as reader:
         found = [] if reader is None else index.search(question, reader, k)
     return [unpack_unit(unit)[1] for unit, _ in found]

@@ -19,9 +19,8 @@ SECTIONS = (
     "The heron nests on the third island.",
     "The ladder stands in the northern barn.",
 )
-HANDBOOK = Document(
-    "\n\n".join(SECTIONS), metadata={"document_id": "handbook", "source": "handbook.md"}
-)
+METADATA = {"document_id": "handbook", "source": "handbook.md"}
+HANDBOOK = Document("\n\n".join(SECTIONS), metadata=METADATA)
 SPLITTER = CharacterTextSplitter(separator="\n\n", chunk_size=40, chunk_overlap=0)
 PARTS = SPLITTER.split_documents([HANDBOOK])
 

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.embeddings import to_matrix
 from langchain_tokenmem.recall.vectors import VectorIndex
-from tests.recall.samples import CountingEmbeddings, days, made, seqs
+from tests.recall.samples import CountingEmbeddings, days, index_of, seqs
 
 pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
 
@@ -34,7 +33,7 @@ def embeddings():
 
 @pytest.fixture
 def index(store, tmp_path, embeddings):
-    index, _ = made(store, tmp_path / "chroma", embeddings, batch=8)
+    index = index_of(store, tmp_path / "chroma", embeddings, batch=8)
     yield index
     index.close()
 
@@ -81,7 +80,7 @@ def refusing(reason: str, when: Callable[[list[str]], bool] = bool) -> Callable[
 def test_however_messages_come_the_index_is_the_same(tmp_path_factory, sizes, batch):
     folder = tmp_path_factory.mktemp("any")
     with TranscriptStore(f"sqlite:///{folder}/memory.db", shared=True) as store:
-        index, _ = made(store, folder / "chroma", CountingEmbeddings(8), batch=batch)
+        index = index_of(store, folder / "chroma", CountingEmbeddings(8), batch=batch)
         start = 0
         for number, size in enumerate(sizes):
             store.add(f"s{number % 2}", days(size, start))
@@ -178,9 +177,9 @@ def indexed(store, tmp_path):
     opened = []
 
     def again(embeddings=None, **options):
-        index, _ = made(store, tmp_path / "chroma", embeddings or CountingEmbeddings(), **options)
-        opened.append(index)
-        return index
+        model = embeddings or CountingEmbeddings()
+        opened.append(index_of(store, tmp_path / "chroma", model, **options))
+        return opened[-1]
 
     first = again(batch=8)
     first.index()
@@ -211,7 +210,7 @@ def test_recall_is_lexical_until_an_interrupted_rebuild_has_resumed_and_ended(st
     with pytest.raises(RecallError, match="away"):
         index.rebuild()
     with pytest.raises(RecallError, match=r"is being built; recall is lexical until it is"):
-        seqs(index, store, "day", Scope("s"))
+        seqs(index, store, "day")
     index.close()
 
     new.before = len
@@ -219,7 +218,7 @@ def test_recall_is_lexical_until_an_interrupted_rebuild_has_resumed_and_ended(st
     assert again.rebuild() == 30
     assert len(new.texts) == 30  # the first twelve were not embedded again
     assert active(again).fingerprint.dimension == 64
-    assert len(seqs(again, store, "day", Scope("s"), k=50)) == 25
+    assert len(seqs(again, store, "day", k=50)) == 25
     assert_whole(again, store)
     with store.index.reading_vectors() as reader:
         assert reader.count_vectors(old.key) == 0
@@ -276,7 +275,7 @@ def test_damage_of_chroma_is_noticed_and_healed_from_the_store(
     assert said in caplog.text
     assert embeddings.texts == []
     assert len(in_chroma(index)) == 30
-    assert len(seqs(index, store, "day number3", Scope("s"), k=50)) == 25
+    assert len(seqs(index, store, "day number3", k=50)) == 25
     assert_whole(index, store)
     assert (theirs / "data.bin").read_bytes() == b"theirs"
 
@@ -294,10 +293,10 @@ def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monke
     with monkeypatch.context() as patch:
         patch.setattr("chromadb.api.models.Collection.Collection.query", damaged)
         with pytest.raises(RecallError, match="rebuilt"):
-            seqs(index, store, "day", Scope("s"))
+            seqs(index, store, "day")
     assert index._worker.wait(30)
     assert active(index).name != name
-    assert len(seqs(index, store, "day", Scope("s"), k=50)) == 25
+    assert len(seqs(index, store, "day", k=50)) == 25
 
 
 def test_a_collection_begun_by_another_process_before_an_acknowledgement_is_filled_whole(

@@ -126,7 +126,7 @@ def test_foreign_errors_become_recall_errors_and_words_go_on(store, vectors, mon
         recall.index()
         monkeypatch.setattr(vectors, "similarity_search", _fails)
         with pytest.raises(RecallError, match="the vector database is away"):
-            seqs(recall._dense, store, "day", Scope("s"))
+            seqs(recall._dense, store, "day")
         with caplog.at_level(logging.WARNING):
             assert recall.search("day number3", session_id="s", k=1)[0].message_id == "day-3"
         assert "the vector database is away" in caplog.text
