@@ -1,5 +1,6 @@
 """Notes go: erased in any store, checked by reading back, or expired with their session."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -8,7 +9,13 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
 from langchain_tokenmem.errors import ScopeError, StoreError
+from langchain_tokenmem.notes import JsonStore
+from tests.contract.chats import bytes_of
 from tests.notes.conftest import NOON, notebook_on, opened
+
+ANN = {"user_id": "ann", "session_id": "s1"}
+LEVELS = ("session", "project", "global")
+HOUR = timedelta(hours=1)
 
 
 def texts(store):
@@ -39,6 +46,18 @@ def test_erasing_needs_a_user_or_a_session(notebook):
             notebook.erase(**owner)
 
 
+@pytest.mark.parametrize("what", [{"user_id": "ann"}, {"session_id": "s1"}])
+def test_what_was_erased_is_not_on_the_disk_when_erase_returns(own_store, tmp_path, what):
+    notebook = notebook_on(own_store)
+    notebook.add("the secret word", level="session", **ANN)
+    if isinstance(own_store, JsonStore):
+        own_store.flush()
+    assert b"the secret word" in bytes_of(tmp_path)
+    assert notebook.erase(**what) == 1
+    assert b"the secret word" not in bytes_of(tmp_path)
+    assert asyncio.run(notebook.aerase(**what)) == 0
+
+
 def test_a_store_that_keeps_what_it_was_told_to_delete_is_found_out():
     class Keeper(InMemoryStore):
         def batch(self, ops):
@@ -52,10 +71,6 @@ def test_a_store_that_keeps_what_it_was_told_to_delete_is_found_out():
 
 
 # Lifetimes: the setting of the notebook, or that of its store
-
-ANN = {"user_id": "ann", "session_id": "s1"}
-LEVELS = ("session", "project", "global")
-HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(params=["its own lifetime", "a default_ttl of the store"])

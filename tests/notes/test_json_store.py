@@ -200,7 +200,7 @@ def test_a_file_of_a_newer_version_is_an_error_and_stays(folder):
     file.write_text(newer, encoding="utf-8")
     store = JsonStore(folder, debounce_s=60)
     store.put(PROJECT, "k", {"x": 2})
-    for use in (lambda: store.search(PROJECT), store.flush):
+    for use in (lambda: store.get(PROJECT, "l"), lambda: store.search(PROJECT), store.flush):
         with pytest.raises(StoreError, match="Upgrade"):
             use()
     assert file.read_text(encoding="utf-8") == newer

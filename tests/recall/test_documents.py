@@ -43,6 +43,7 @@ def test_a_known_id_takes_the_place_of_the_earlier_one(recall):
     new = Document("The guarantee lasts five winters.", id="w", metadata={"page": 4})
     recall.add_documents([new], session_id="s")
     assert found(recall, "warranty years") == []
+    assert found(recall, "guarantee of five winters") == ["w"]
     assert recall.document("w", session_id="s") == new
     assert recall.count(session_id="s") == 1
 

@@ -50,7 +50,10 @@ FIRST = {
     ),
     "the latest or the first": (
         BUDGETS,
-        {"What is the newest budget?": BUDGETS[-1], "What was the earliest budget?": BUDGETS[0]},
+        {
+            "What is the newest budget for the project?": BUDGETS[-1],
+            "What was the earliest budget for the project?": BUDGETS[0],
+        },
     ),
 }
 
@@ -249,7 +252,8 @@ def test_a_time_in_the_question_is_found_among_many_that_say_the_same(store, rec
     for ago in range(lunches, 0, -1):
         dish = HumanMessage(f"For lunch I had dish{ago} with friends.", id=f"d{ago}")
         store.add("s", [dish, AIMessage("Enjoy!")], now=now - timedelta(days=ago))
-    for when, days_ago in {"yesterday": {1}, "two weeks ago": {*range(11, 18)}}.items():
+    times = {"yesterday": {1}, "two weeks ago": {*range(11, 18)}, "last week": {*range(1, 14)}}
+    for when, days_ago in times.items():
         best = recall.search(f"What did I have for lunch {when}?", session_id="s")[0]
         assert (now.date() - best.created_at.date()).days in days_ago
     for which, ago in {"first": lunches, "latest": 1}.items():
