@@ -5,7 +5,6 @@ import doctest
 import os
 import re
 import sys
-from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -28,18 +27,22 @@ MOST_WORDS = 26_000
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_code_block_of_the_documentation_runs(page, tmp_path, monkeypatch):
-    if page.name in NEEDED:
-        pytest.importorskip(NEEDED[page.name])
+@pytest.fixture
+def alone(tmp_path, monkeypatch):
+    """Run what a page shows in an empty folder, and without the settings of the tests."""
     monkeypatch.chdir(tmp_path)
     for name in [one for one in os.environ if one.startswith("TOKENMEM_")]:
-        monkeypatch.delenv(name)  # those of the tests are no settings
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_code_block_of_the_documentation_runs(page, monkeypatch):
+    if page.name in NEEDED:
+        pytest.importorskip(NEEDED[page.name])
     script = ModuleType(f"docs_{page.stem}")
-    monkeypatch.setitem(
-        sys.modules, script.__name__, script
-    )  # as a script is: types are found in it
+    monkeypatch.setitem(sys.modules, script.__name__, script)  # types are found in a script
     for code in BLOCK.findall(page.read_text(encoding="utf-8")):
         if any(f"from {name} " in code and find_spec(name) is None for name in NEEDED.values()):
             continue  # a block of a page that is about more
@@ -71,9 +74,7 @@ def test_every_file_that_a_page_names_is_there(page):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     named = re.findall(r"`((?:\w+/)*\w+\.py)`", text)
     assert len(named) > 10
-    assert [
-        name for name in named if not ((PACKAGE / name).is_file() or (ROOT / name).is_file())
-    ] == []
+    assert [n for n in named if not ((PACKAGE / n).is_file() or (ROOT / n).is_file())] == []
 
 
 def test_the_documentation_is_short():
@@ -91,11 +92,9 @@ MODULES = [
 ]
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for variable in [key for key in os.environ if key.startswith("TOKENMEM_")]:
-        monkeypatch.delenv(variable)  # the tests' own ones would be taken for settings
+def test_examples_in_docstrings_run(name):
     # The runner looks at every source file that is loaded, for each docstring.
     found = [one for one in doctest.DocTestFinder().find(import_module(name)) if one.examples]
     runner = doctest.DocTestRunner()
@@ -110,22 +109,18 @@ QUOTED = re.compile(r"^\| `(.+?)` \|", re.MULTILINE)
 PLACEHOLDER = re.compile(r"%[-\w.]*[a-zA-Z]")
 
 
-def texts(tree: ast.AST) -> Iterator[str]:
-    """Yield the texts of a module; what is filled in at run time is a line break in them."""
-    for node in ast.walk(tree):
+@cache
+def texts_of_the_package() -> list[str]:
+    """Return all texts in the code; what is filled in at run time is a line break in them."""
+    found = []
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py")]
+    for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.JoinedStr):
             parts = (part.value if isinstance(part, ast.Constant) else "\n" for part in node.values)
-            yield "".join(map(str, parts))
+            found.append("".join(map(str, parts)))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield PLACEHOLDER.sub("\n", node.value)
-
-
-@cache
-def texts_of_the_package() -> tuple[str, ...]:
-    files = sorted(PACKAGE.rglob("*.py"))
-    return tuple(
-        text for file in files for text in texts(ast.parse(file.read_text(encoding="utf-8")))
-    )
+            found.append(PLACEHOLDER.sub("\n", node.value))
+    return found
 
 
 @pytest.mark.slow

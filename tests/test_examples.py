@@ -14,53 +14,51 @@ TABLE = README.partition("## See it work")[2].split("```")[1].splitlines()[2:]
 """Lines of the table that `make demo` prints, without the names of the columns."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("agent", ["All days are well.", "50 messages in the state"]),
-        ("graph", ["60 messages in the state, none removed", "has 6 messages and no summary yet"]),
-        ("remember", ["Saved mem_", "The second session knows: True; asked of tea: False"]),
-        ("demo", [line for line in TABLE if line]),
-        ("history", ["60 messages kept", "tokens of"]),
-        ("multi_agent", ["support knows Anna's order: True; Bob is told it: False"]),
-        (
-            "watch_sessions",
-            [
-                "20 of 20 sessions were compacted",
-                "differ from the state: 0; log and callbacks agree: True",
-            ],
-        ),
-        ("chain", ["60 messages in the transcript", "largest request"]),
+HAS_DEEP_AGENTS = importlib.util.find_spec("deepagents") is not None
+PRINTED = {
+    "agent": ["All days are well.", "50 messages in the state"],
+    "graph": ["60 messages in the state, none removed", "has 6 messages and no summary yet"],
+    "remember": ["Saved mem_", "The second session knows: True; asked of tea: False"],
+    "demo": [line for line in TABLE if line],
+    "history": ["60 messages kept", "tokens of"],
+    "multi_agent": ["support knows Anna's order: True; Bob is told it: False"],
+    "watch_sessions": [
+        "20 of 20 sessions were compacted",
+        "differ from the state: 0; log and callbacks agree: True",
     ],
-)
-def test_an_example_runs(name, words, capsys, monkeypatch):
-    printed = printed_by(name, capsys, monkeypatch)
-    assert [word for word in words if word not in printed] == []
+    "chain": ["60 messages in the transcript", "largest request"],
+    "deep_agent": ["80 messages kept" if HAS_DEEP_AGENTS else "deepagents is not installed"],
+}
 
 
-def printed_by(name, capsys, monkeypatch):
-    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look it up
-    spec.loader.exec_module(module)
-    module.main()
-    return capsys.readouterr().out
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Return how to run an example and have what it prints."""
+
+    def run(name: str) -> str:
+        spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look it up
+        spec.loader.exec_module(module)
+        module.main()
+        return capsys.readouterr().out
+
+    return run
 
 
 @pytest.mark.slow
-def test_the_deep_agent_runs_or_says_what_is_missing(capsys, monkeypatch):
-    printed = printed_by("deep_agent", capsys, monkeypatch)
-    is_there = importlib.util.find_spec("deepagents") is not None
-    assert ("80 messages kept" if is_there else "deepagents is not installed") in printed
+@pytest.mark.parametrize("name", PRINTED)
+def test_an_example_runs(name, run):
+    printed = run(name)
+    assert [words for words in PRINTED[name] if words not in printed] == []
 
 
 @pytest.mark.slow
-def test_the_chat_server_streams_an_answer_and_the_fill(capsys, monkeypatch, tmp_path):
+def test_the_chat_server_streams_an_answer_and_the_fill(run, monkeypatch, tmp_path):
     pytest.importorskip("fastapi", reason="FastAPI is not installed (in the extra `peers`)")
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/chat.db")
     monkeypatch.delenv("MODEL", raising=False)
-    lines = printed_by("chat_server", capsys, monkeypatch).splitlines()
+    lines = run("chat_server").splitlines()
     assert [line for line in lines if line[0] == ">"] == ["> My order is 4711.", "> Where is it?"]
     parts = [json.loads(line) for line in lines if line[0] == "{"]
     assert "".join(part.get("text", "") for part in parts) == "Noted.Noted."

@@ -7,15 +7,10 @@ from pytest_socket import SocketBlockedError
 
 from tests.fakes import printed_by
 
-HEAVY = (
-    "chromadb",
-    "langchain.agents",
-    "langchain_community",
-    "langgraph",
-    "pydantic_settings",
-    "sqlalchemy",
-    "tiktoken",
-)
+HEAVY = {
+    *("chromadb", "langchain.agents", "langchain_community", "langgraph", "pydantic_settings"),
+    *("sqlalchemy", "tiktoken"),
+}
 
 
 def test_the_import_loads_what_langchain_core_loads_and_nothing_heavier():

@@ -74,14 +74,10 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_the_error_classes_are_these_and_are_documented():
-    found = [
-        name
-        for name, value in vars(errors).items()
-        if inspect.isclass(value) and value.__module__ == errors.__name__
-    ]
-    assert sorted(found) == ERRORS
-    for name in ERRORS:
-        error = getattr(errors, name)
+    found = {n: one for n, one in vars(errors).items() if inspect.isclass(one)}
+    own = {name: error for name, error in found.items() if error.__module__ == errors.__name__}
+    assert sorted(own) == ERRORS
+    for name, error in own.items():
         assert issubclass(error, errors.TokenMemoryError)
         assert error.__doc__
         assert name in (errors.__doc__ or "")

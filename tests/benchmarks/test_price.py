@@ -46,8 +46,8 @@ def played(ask, messages=HISTORY, window=1_000):
 
 def test_sending_everything_costs_one_and_holds_every_literal():
     found = figures(played(list))
-    wanted = ("price", "price_1024", "price_blocks", "coverage", "bound", "whole_results")
-    assert [found[name] for name in wanted] == [1.0] * 6
+    for name in ("price", "price_1024", "price_blocks", "coverage", "bound", "whole_results"):
+        assert found[name] == 1.0
     assert (found["calls_per_change"], found["resent"]) == (None, 0.0)
 
 
@@ -71,15 +71,11 @@ def test_a_request_over_the_window_and_a_crash_hold_nothing():
 
 
 def test_lift_is_what_only_the_summary_holds():
-    def ask(history):
-        text = "<conversation_summary>\nsrc/app.py\n</conversation_summary>"
-        return [SystemMessage(text), *history[-1:]]
-
-    tally = played(ask, window=60)
+    summary = SystemMessage("<conversation_summary>\nsrc/app.py\n</conversation_summary>")
+    tally = played(lambda history: [summary, *history[-1:]], window=60)
     assert (tally.far, tally.lift) == (1.0, 1.0)
-    assert (
-        without_summary(HumanMessage("x", additional_kwargs={"lc_source": "summarization"})) == ""
-    )
+    other = HumanMessage("x", additional_kwargs={"lc_source": "summarization"})
+    assert without_summary(other) == ""
 
 
 def test_a_summary_is_read_at_the_cached_price_only_with_the_same_tools():

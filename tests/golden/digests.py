@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage
 
 from tests.golden.play import Call
 
@@ -30,21 +29,18 @@ _FIELDS = (
 )
 
 
-def plain_message(message: BaseMessage) -> dict[str, Any]:
-    """Return the fields of a message that are digested."""
-    return {name: getattr(message, name) for name in _FIELDS if hasattr(message, name)}
-
-
 def plain_request(call: Call) -> dict[str, Any]:
-    """Return what leaves: messages and tools."""
-    messages = [plain_message(message) for message in call.messages]
+    """Return what leaves: messages, by the fields that are digested, and tools."""
+    messages = [
+        {name: getattr(message, name) for name in _FIELDS if hasattr(message, name)}
+        for message in call.messages
+    ]
     return {"messages": messages, "tools": list(call.tools)}
 
 
 def plain_report(call: Call) -> dict[str, Any]:
-    """Return what is said about a request, and what the summarizing model was asked."""
-    usage = call.usage
-    numbers = asdict(usage) if usage else {}
+    """Return what is reported about a request, and what the summarizing model was asked."""
+    numbers = asdict(call.usage) if call.usage else {}
     return {
         "tokens": call.tokens,
         "usage": {**numbers, "parts": dict(sorted(numbers.get("parts", {}).items()))},
@@ -67,23 +63,21 @@ def line_of(calls: Sequence[Call]) -> str:
 
 @dataclass(frozen=True)
 class GoldenFile:
-    """The expected digests of one test file.
-
-    Attributes:
-        path: Where they are.
-        update: Whether to write what comes instead of comparing it.
-        dump: A folder for what was digested, call by call, in full; None for none.
-    """
+    """The expected digests of one test file: where they are, and what `add_options` adds."""
 
     path: Path
     update: bool = False
-    dump: Path | None = None
+    dump: str | None = None
 
     def check(self, group: str, played: Mapping[str, Sequence[Call]]) -> None:
         """Compare a group of recordings, or write it."""
         lines = {name: line_of(calls) for name, calls in sorted(played.items())}
         for name, calls in played.items() if self.dump else ():
-            _write_dump(self.dump / group / f"{name.replace('/', '_')}.json", calls)
+            folder = Path(self.dump or "", group)
+            folder.mkdir(parents=True, exist_ok=True)
+            whole = [{**plain_request(call), **plain_report(call)} for call in calls]
+            file = folder / f"{name.replace('/', '_')}.json"
+            file.write_text(json.dumps(whole, indent=1), encoding="utf-8")
         known = json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
         if self.update:
             text = json.dumps({**known, group: lines}, indent=1, sort_keys=True)
@@ -92,17 +86,12 @@ class GoldenFile:
         expected = known.get(group, {})
         assert lines.keys() == expected.keys(), f"{group}: other recordings than the file holds"
         wrong = [name for name in lines if lines[name] != expected[name]]
-        assert not wrong, "\n".join(
-            [
-                f"{group}: {len(wrong)} of {len(lines)} recordings differ from {self.path.name}.",
-                *(f"- {name}: {_difference(expected[name], lines[name])}" for name in wrong),
-                "--dump-golden FOLDER writes what is sent: compare two checkouts by diff -r.",
-            ]
-        )
+        differences = [f"- {name}: {_difference(expected[name], lines[name])}" for name in wrong]
+        assert not wrong, "\n".join([f"{group}: differs from {self.path.name}", *differences])
 
 
 def _difference(expected: str, found: str) -> str:
-    """Say which call differs first, and in what."""
+    """Return which call differs first, and in what."""
     calls = list(zip_longest(expected.split()[1:], found.split()[1:], fillvalue=""))
     for number, (old, new) in enumerate(calls, 1):
         if old != new:
@@ -111,30 +100,19 @@ def _difference(expected: str, found: str) -> str:
     return "some call differs, its short digest does not"
 
 
-def _write_dump(file: Path, calls: Sequence[Call]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    whole = [{**plain_request(call), **plain_report(call)} for call in calls]
-    file.write_text(json.dumps(whole, indent=1), encoding="utf-8")
-
-
-UPDATE_HELP = "write the digests of what is sent now, instead of comparing them"
-DUMP_HELP = "write what is digested there, in full: to compare two checkouts by diff -r"
-
-
 def add_options(parser: pytest.Parser) -> None:
     """Add the options, once for all folders that share them."""
     group = parser.getgroup("golden views")
     with suppress(ValueError):  # the other folder's conftest was first
-        group.addoption("--update-golden", action="store_true", help=UPDATE_HELP)
-        group.addoption("--dump-golden", metavar="FOLDER", help=DUMP_HELP)
+        help_ = "write the digests of what is sent now, instead of comparing them"
+        group.addoption("--update-golden", action="store_true", help=help_)
+        help_ = "write what is digested there, in full: to compare two checkouts by diff -r"
+        group.addoption("--dump-golden", metavar="FOLDER", help=help_)
 
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> GoldenFile:
     """The digests that belong to a test file: those of the same name, as JSON."""
-    dump = request.config.getoption("dump_golden", None)
-    return GoldenFile(
-        request.path.with_suffix(".json"),
-        update=bool(request.config.getoption("update_golden", default=False)),
-        dump=Path(dump) if dump else None,
-    )
+    option = request.config.getoption
+    path = request.path.with_suffix(".json")
+    return GoldenFile(path, option("update_golden", default=False), option("dump_golden", None))

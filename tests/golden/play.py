@@ -32,14 +32,9 @@ _CHARACTERS_PER_WORD = 3
 class Call:
     """What one model call led to.
 
-    Attributes:
-        messages: What the memory sends; a history leaves the system text to the application.
-        tools: The tool schemas with it, where the integration passes them on.
-        usage: The memory's own numbers, where the integration tells them.
-        warnings: Of the view, where the integration has it.
-        tokens: Of messages and tools, as `TokenMemory.count` says.
-        logged: Warnings in the log, without the name of the integration in front.
-        prompts: Requests to the summarizing model.
+    A history leaves the system text to the application. Where an integration does not pass on tools
+    or does not report its numbers and warnings, they are empty. `tokens` are those of messages and
+    tools by `TokenMemory.count`, `prompts` the requests to the summarizing model.
     """
 
     messages: Sequence[BaseMessage]
@@ -81,16 +76,10 @@ async def play(recording: Recording, adapter: str, window: int, variant: str) ->
             background=variant != "model",
             now=pinned_now,
         )
+        sent: Any = {"system": recording.system, "tools": recording.tools}
+        options: Any = {"thread": "golden", "saver": InMemorySaver(), **sent}
         made = _ViewedHistory if adapter == "history" else CHATS[adapter]
-        setting = Setting(
-            memory,
-            store,
-            Talker(name_=""),
-            thread="golden",
-            system=recording.system,
-            tools=recording.tools,
-            saver=InMemorySaver(),
-        )
+        setting = Setting(memory, store, Talker(name_=""), **options)
         chat = made(setting, lambda _store: memory, is_async=False)
         calls: list[Call] = []
         start = 0

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from langchain_core.messages import BaseMessage, SystemMessage
 
 # The only import here that is no public name.
 from langchain_tokenmem.cli.replay import load_conversations
@@ -30,13 +30,10 @@ def pinned_now() -> datetime:
 
 @dataclass(frozen=True)
 class Recording:
-    """One recorded conversation.
+    """One recorded conversation, oldest message first, under the recording's own id.
 
-    Attributes:
-        name: The recording's own id.
-        messages: What was said, oldest first.
-        system: System text that the application sends beside the messages.
-        tools: Tool schemas of every request, in OpenAI's format.
+    An application sends the system text beside the messages. Tools are in OpenAI's format, and the
+    same in every request.
     """
 
     name: str
@@ -46,17 +43,13 @@ class Recording:
 
     @property
     def calls(self) -> list[int]:
-        """The number of messages that stood before each recorded answer of the model."""
-        return [
-            place
-            for place, message in enumerate(self.messages)
-            if isinstance(message, AIMessage)
-            and any(not isinstance(earlier, SystemMessage) for earlier in self.messages[:place])
-        ]
+        """The number of messages that are before each recorded answer of the model."""
+        kinds = [message.type for message in self.messages]
+        first = next((place for place, kind in enumerate(kinds) if kind != "system"), 0)
+        return [place for place, kind in enumerate(kinds) if kind == "ai" and place > first]
 
     @property
     def characters(self) -> int:
-        """How long it is."""
         return sum(len(message.text) for message in self.messages)
 
 
@@ -80,13 +73,7 @@ def recorded_agent() -> Recording:
 
 def _with_times(messages: tuple[BaseMessage, ...]) -> tuple[BaseMessage, ...]:
     """Return copies that tell their time, as the memory's own marks do."""
-    return tuple(
-        message.model_copy(
-            update={
-                "response_metadata": {
-                    "tokenmem": {"created_at": (START + timedelta(minutes=place)).isoformat()}
-                }
-            }
-        )
-        for place, message in enumerate(messages)
-    )
+    times = [(START + timedelta(minutes=place)).isoformat() for place in range(len(messages))]
+    marks: list[Any] = [{"response_metadata": {"tokenmem": {"created_at": time}}} for time in times]
+    pairs = zip(messages, marks, strict=True)
+    return tuple(message.model_copy(update=mark) for message, mark in pairs)

@@ -43,7 +43,7 @@ def opened(kind: str, folder: Path, **options: Any) -> Iterator[BaseStore]:
     if kind == "memory":
         yield InMemoryStore()
     elif kind == "sqlite":
-        with SqliteStore.from_conn_string(str(folder / "store.db")) as theirs:
+        with SqliteStore.from_conn_string(str(folder / "store.db"), **options) as theirs:
             theirs.setup()
             yield theirs
     elif kind == "sql":

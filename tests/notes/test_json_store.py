@@ -34,6 +34,14 @@ def parsed(folder: Path) -> dict[tuple[str, ...], list[dict[str, object]]]:
     return {tuple(one["namespace"]): one["items"] for one in found}
 
 
+def written(folder: Path, *namespaces: tuple[str, ...]) -> list[Path]:
+    """Put an item into each namespace, and return the files."""
+    with JsonStore(folder) as store:
+        for namespace in namespaces:
+            store.put(namespace, "k", {"content": "one"})
+    return files(folder)
+
+
 @pytest.fixture
 def writes(monkeypatch) -> list[Path]:
     """Return the files that were written, in order."""
@@ -49,18 +57,13 @@ def writes(monkeypatch) -> list[Path]:
 
 
 def test_there_is_one_file_for_each_project_and_one_for_the_global_notes_of_a_user(folder):
-    places = (GLOBAL, PROJECT, OTHER_PROJECT, BOB)
+    places = {GLOBAL, PROJECT, OTHER_PROJECT, BOB}
+    named = [file.name for file in written(folder, *places)]
+    assert parsed(folder).keys() == places
+    assert not any("ann" in name or "app" in name for name in named)
     with JsonStore(folder) as store:
-        for namespace in places:
-            store.put(namespace, "a", {"content": "one"})
-            store.put(namespace, "b", {"content": "two"})
-    counts = {namespace: len(items) for namespace, items in parsed(folder).items()}
-    assert counts == dict.fromkeys(places, 2)
-    assert not any("ann" in file.name or "app" in file.name for file in files(folder))
-    with JsonStore(folder) as store:
-        store.delete(BOB, "a")
-        store.delete(BOB, "b")
-    assert parsed(folder).keys() == {*places} - {BOB}
+        store.delete(BOB, "k")
+    assert parsed(folder).keys() == places - {BOB}
 
 
 def test_a_file_is_readable_and_fit_for_git(folder):
@@ -85,8 +88,7 @@ def test_a_value_is_read_as_it_was_put_and_the_file_is_what_json_writes(folder, 
     below = (*PROJECT, "deep", "er")
     with JsonStore(folder) as store:
         store.put(below, "k", {"x": value})
-    (file,) = folder.glob("*.json")
-    content = file.read_text(encoding="utf-8")
+    content = files(folder)[0].read_text(encoding="utf-8")
     again = json.dumps(json.loads(content), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     assert again.encode("utf-8", "backslashreplace").decode() == content
     assert repr(JsonStore(folder).get(below, "k").value) == repr({"x": value})
@@ -164,30 +166,19 @@ def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(folder, monkeypat
     assert [*folder.glob(".*.tmp")] == []
 
 
+HEAD = b'{"format": "tokenmem-items", "version": 1, "namespace": ["a"], "items": ['
+ITEM = b'{"key": "k", "value": %s, "created_at": "2026-01-31T12:00:00%s"%s}]}'
 DAMAGED = [
     b"",  # another file's content
-    b"{",
-    b'{"format": "tokenmem-items"',
-    b"\xff\xfe",
-    b"[" * 100_000,
-    b'{"format": "tokenmem-items", "version": 1, "namespace": ["a"], "items": []}',
-    b'{"format": "tokenmem-items", "version": 1, "namespace": ["a"], "items": [{"key": 1}]}',
-    (
-        b'{"format": "tokenmem-items", "version": 1, "namespace": ["a"], "items": [{"key": "k", '
-        b'"value": {}, "created_at": "2026-01-31T12:00:00", "updated_at": "now"}]}'
-    ),
-    (
-        b'{"format": "tokenmem-items", "version": 1, "namespace": ["a"], "items": [{"key": "k", '
-        b'"value": "text", "created_at": "2026-01-31T12:00:00+00:00"}]}'
-    ),
+    *(b"{", b'{"format": "tokenmem-items"', b"\xff\xfe", b"[" * 100_000, HEAD + b"]}"),
+    *(HEAD + b'{"key": 1}]}', HEAD + ITEM % (b"{}", b"", b', "updated_at": "now"')),
+    HEAD + ITEM % (b'"text"', b"+00:00", b""),
 ]
 
 
 @pytest.mark.parametrize("content", DAMAGED, ids=range(len(DAMAGED)))
 def test_a_damaged_file_is_set_aside_and_said_and_never_overwritten(folder, content, caplog):
-    with JsonStore(folder) as store:
-        store.put(PROJECT, "k", {"x": 1})
-        store.put(GLOBAL, "k", {"x": 1})
+    written(folder, PROJECT, GLOBAL)
     file = JsonFolder(folder).file_of(PROJECT)
     file.write_bytes(content or JsonFolder(folder).file_of(GLOBAL).read_bytes())
     damaged = file.read_bytes()
@@ -204,31 +195,25 @@ def test_a_damaged_file_is_set_aside_and_said_and_never_overwritten(folder, cont
 
 
 def test_a_file_of_a_newer_version_is_an_error_and_stays(folder):
-    with JsonStore(folder) as store:
-        store.put(PROJECT, "k", {"x": 1})
-    (file,) = files(folder)
+    (file,) = written(folder, PROJECT)
     newer = file.read_text(encoding="utf-8").replace('"version": 1', '"version": 2')
     file.write_text(newer, encoding="utf-8")
     store = JsonStore(folder, debounce_s=60)
-    with pytest.raises(StoreError, match="Upgrade"):
-        store.get(PROJECT, "k")
     store.put(PROJECT, "k", {"x": 2})
-    with pytest.raises(StoreError, match="Upgrade"):
-        store.flush()
+    for use in (lambda: store.get(PROJECT, "l"), lambda: store.search(PROJECT), store.flush):
+        with pytest.raises(StoreError, match="Upgrade"):
+            use()
     assert file.read_text(encoding="utf-8") == newer
     store._pending.clear()
 
 
 def test_of_two_blocks_of_one_item_as_git_merges_them_the_newer_counts(folder):
-    with JsonStore(folder) as store:
-        store.put(PROJECT, "k", {"x": 1})
-    (file,) = files(folder)
+    (file,) = written(folder, PROJECT)
     content = json.loads(file.read_bytes())
     newer = {**content["items"][0], "value": {"x": 2}, "updated_at": "2999-01-01T00:00:00+00:00"}
     content["items"].insert(0, newer)
     file.write_text(json.dumps(content), encoding="utf-8")
-    store = JsonStore(folder)
-    assert [item.value for item in store.search(PROJECT)] == [{"x": 2}]
+    assert [item.value for item in JsonStore(folder).search(PROJECT)] == [{"x": 2}]
 
 
 @pytest.mark.parametrize(
@@ -248,33 +233,24 @@ def test_erase_reaches_files_and_what_is_not_written_yet(folder, prefix, items, 
 
 
 def damage(folder: Path, *namespaces: tuple[str, ...]) -> None:
-    with JsonStore(folder) as store:
-        for namespace in namespaces:
-            store.put(namespace, "k", {"content": "CANARY"})
-    for file in files(folder):
+    for file in written(folder, *namespaces):
         file.write_bytes(b"CANARY")
     assert JsonStore(folder).search(()) == []
 
 
-def test_erase_reaches_damaged_files_of_an_owner_and_what_a_killed_process_left(folder):
+def test_erase_reaches_damaged_files_of_an_owner_and_what_a_killed_process_left(folder, caplog):
+    """And names those of which it cannot tell to whom they belong."""
     damage(folder, GLOBAL, PROJECT, BOB)
-    with JsonStore(folder) as store:
-        store.put(PROJECT, "k", {"content": "new"})
-        store.flush()
-        (folder / f".{files(folder)[0].name}.1.tmp").write_bytes(b"CANARY")
-        assert store.erase(ANN)["damaged_files"] == 2
-    assert [file.name for file in folder.iterdir() if b"CANARY" in file.read_bytes()] == [
-        next(folder.glob("*.damaged-*")).name
-    ]
-    with JsonStore(folder) as store:
-        assert store.erase(())["damaged_files"] == 1
-    assert [file.name for file in folder.iterdir() if file.name != ".lock"] == []
-
-
-def test_erase_names_damaged_files_of_which_it_cannot_tell(folder, caplog):
-    damage(folder, GLOBAL, PROJECT)
     with JsonStore(folder) as store:
         found = store.erase((*ANN, "project"))
         assert (found["damaged_files"], found["damaged_files_left"]) == (0, 2)
         assert caplog.text.count("may contain items") == 2
         assert store.erase(PROJECT)["damaged_files"] == 1
+        store.put(PROJECT, "k", {"content": "new"})
+        store.flush()
+        (folder / f".{files(folder)[0].name}.1.tmp").write_bytes(b"CANARY")
+        assert store.erase(ANN)["damaged_files"] == 1
+        (left,) = folder.glob("*.damaged-*")
+        assert [file for file in folder.iterdir() if b"CANARY" in file.read_bytes()] == [left]
+        assert store.erase(())["damaged_files"] == 1
+    assert [file.name for file in folder.iterdir() if file.name != ".lock"] == []

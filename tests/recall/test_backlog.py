@@ -1,14 +1,14 @@
 """An old store: a search never waits for all of its history; a model never holds a connection."""
 
 import logging
-import sqlite3
 
 import pytest
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.recall import worker
-from tests.recall.samples import CountingEmbeddings, filled
+from langchain_tokenmem.recall import HashingEmbeddings, worker
+from tests.recall.samples import filled
+from tests.storage.samples import sql
 
 
 @pytest.fixture
@@ -23,9 +23,8 @@ def small(monkeypatch):
     monkeypatch.setattr(worker, "_PAUSE_SECONDS", 0)
 
 
-def old(store, session_id, count, user_id=None):
-    said = [HumanMessage(f"{session_id} report {n}", id=f"{session_id}{n}") for n in range(count)]
-    store.add(session_id, said, user_id=user_id)
+def old(store, name, count):
+    store.add(name, [HumanMessage(f"{name} report {n}", id=f"{name}{n}") for n in range(count)])
 
 
 @pytest.mark.slow
@@ -56,9 +55,7 @@ def test_a_session_that_cannot_be_read_does_not_keep_the_others_waiting(
 ):
     old(store, "a", 500)
     old(store, "b", 500)
-    with sqlite3.connect(tmp_path / "memory.db") as connection:
-        connection.execute("UPDATE tokenmem_messages SET message = '[]' WHERE session = 1")
-    connection.close()
+    sql(tmp_path / "memory.db", "UPDATE tokenmem_messages SET message = '[]' WHERE session = 1")
     recall = Recall(store)
     assert recall.search("report", session_id="a") == []
     recall.search("report", session_id="b")
@@ -68,28 +65,17 @@ def test_a_session_that_cannot_be_read_does_not_keep_the_others_waiting(
     assert recall.search("report 450", session_id="b", k=1)[0].message_id == "b450"
 
 
-# --- the question's embedding
-
-
-class Watching(CountingEmbeddings):
-    """Notes how many connections of the store are in use while it is asked."""
-
-    store: TranscriptStore
-    used: list[int]
-
-    def embed_query(self, text: str) -> list[float]:
-        self.used.append(self.store.database._open("test").pool.checkedout())
-        return super().embed_query(text)
-
-
 def test_a_model_is_never_asked_while_a_connection_is_held(store):
-    model = Watching(32)
-    model.store, model.used = store, []
-    with Recall(store, embeddings=model) as recall:
+    used: list[int] = []
+
+    def embedded(texts: list[str]) -> list[list[float]]:
+        used.append(store.database._open("test").pool.checkedout())
+        return HashingEmbeddings(32).embed_documents(texts)
+
+    with Recall(store, embeddings=embedded) as recall:
         filled(store, "s", "The key is under the blue mat.")
         recall.index()
         assert recall._dense._worker.wait(30)
-        model.used.clear()  # the worker asks for the fingerprint, beside others who read
+        used.clear()  # the worker asks for the fingerprint, beside others who read
         assert recall.search("Where is the key?", session_id="s")
-        assert model.used
-        assert set(model.used) == {0}
+        assert set(used) == {0}

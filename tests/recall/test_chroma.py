@@ -2,11 +2,9 @@
 
 import builtins
 import os
-import socket
 
 import numpy as np
 import pytest
-from pytest_socket import SocketBlockedError
 
 from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
@@ -26,13 +24,9 @@ def chroma(tmp_path):
     index.close()
 
 
-def rows(count: int, seed: int = 0) -> np.ndarray:
-    random = np.random.default_rng(seed).standard_normal((count, 8))
+def rows(seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng(seed).standard_normal((20, 8))
     return unit_rows(random.astype(np.float32))
-
-
-def units(partition: int, count: int) -> np.ndarray:
-    return np.array([pack_unit(partition, seq) for seq in range(1, count + 1)], np.int64)
 
 
 NAME = "tokenmem-test"
@@ -41,11 +35,8 @@ NAME = "tokenmem-test"
 def filled(chroma: ChromaIndex) -> None:
     chroma.make(NAME, {"dimension": 8})
     for partition, owner in ((1, 1), (2, 1), (3, 2)):
-        chroma.put(NAME, units(partition, 20), rows(20, partition), owner, {})
-
-
-def proposed(chroma: ChromaIndex, vector: np.ndarray, within: ScopePartitions, k: int) -> list[int]:
-    return chroma.propose(NAME, Question("", vector), within, k)
+        units = np.array([pack_unit(partition, seq) for seq in range(1, 21)], np.int64)
+        chroma.put(NAME, units, rows(partition), owner, {})
 
 
 def test_chroma_works_without_sockets_telemetry_and_its_default_model(chroma, monkeypatch):
@@ -55,10 +46,9 @@ def test_chroma_works_without_sockets_telemetry_and_its_default_model(chroma, mo
         raise AssertionError("Chroma's default model was asked")
 
     monkeypatch.setattr(DefaultEmbeddingFunction, "__call__", used)
-    with pytest.raises(SocketBlockedError):
-        socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     filled(chroma)
-    assert proposed(chroma, rows(20, 1)[4], ScopePartitions(1, (1,)), 3)[0] == pack_unit(1, 5)
+    question, within = Question("", rows(1)[4]), ScopePartitions(1, (1,))
+    assert chroma.propose(NAME, question, within, 3)[0] == pack_unit(1, 5)
     assert chroma.connect(NAME).get_settings().anonymized_telemetry is False
 
 
@@ -134,7 +124,6 @@ def test_a_missing_or_broken_chromadb_is_one_clear_error_on_first_use(tmp_path, 
 
     monkeypatch.setattr(builtins, "__import__", broken)
     index = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
-    told = r"unsupported version of sqlite3.*tokenmem\[chroma\].*works without"
-    with pytest.raises(RecallError, match=told):
+    advice = r"unsupported version of sqlite3.*tokenmem\[chroma\].*works without"
+    with pytest.raises(RecallError, match=advice):
         index.connect(NAME)
-    monkeypatch.undo()

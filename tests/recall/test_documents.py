@@ -1,6 +1,5 @@
 """Documents beside the transcript: added, split, replaced, filtered, deleted, in their scope."""
 
-import sqlite3
 from datetime import UTC, date, datetime
 
 import pytest
@@ -11,7 +10,8 @@ from langchain_text_splitters import CharacterTextSplitter
 from langchain_tokenmem import Recall, TranscriptRetriever, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
 from langchain_tokenmem.recall import HashingEmbeddings
-from tests.recall.samples import NOON
+from tests.recall.samples import NOON, CountingEmbeddings
+from tests.storage.samples import sql
 
 WARRANTY = Document("The warranty covers two years.", id="w", metadata={"page": 3})
 SECTIONS = (
@@ -19,9 +19,8 @@ SECTIONS = (
     "The heron nests on the third island.",
     "The ladder stands in the northern barn.",
 )
-HANDBOOK = Document(
-    "\n\n".join(SECTIONS), metadata={"document_id": "handbook", "source": "handbook.md"}
-)
+METADATA = {"document_id": "handbook", "source": "handbook.md"}
+HANDBOOK = Document("\n\n".join(SECTIONS), metadata=METADATA)
 SPLITTER = CharacterTextSplitter(separator="\n\n", chunk_size=40, chunk_overlap=0)
 PARTS = SPLITTER.split_documents([HANDBOOK])
 
@@ -44,8 +43,8 @@ def test_a_known_id_takes_the_place_of_the_earlier_one(recall):
     new = Document("The guarantee lasts five winters.", id="w", metadata={"page": 4})
     recall.add_documents([new], session_id="s")
     assert found(recall, "warranty years") == []
-    (hit,) = recall.search("guarantee of five winters", session_id="s")
-    assert (hit.document_id, hit.metadata) == ("w", {"page": 4})
+    assert found(recall, "guarantee of five winters") == ["w"]
+    assert recall.document("w", session_id="s") == new
     assert recall.count(session_id="s") == 1
 
 
@@ -59,21 +58,16 @@ def test_two_texts_with_one_id_in_one_call_are_an_error_and_a_repeated_one_is_no
 
 
 def test_the_filter_matches_exactly(store, recall):
-    recall.add_documents(
-        [
-            Document("warranty of the bike", id="1", metadata={"kind": "bike", "year": 2024}),
-            Document("warranty of the car", id="2", metadata={"kind": "car", "year": 2024}),
-            Document("warranty of the boat", id="3", metadata={"kind": "Car"}),
-        ],
-        session_id="s",
-    )
+    metadata = [{"kind": "bike", "year": 2024}, {"kind": "car", "year": 2024}, {"kind": "Car"}]
+    documents = [Document(f"warranty {n}", id=str(n), metadata=m) for n, m in enumerate(metadata)]
+    recall.add_documents(documents, session_id="s")
     store.add("s", [HumanMessage("my warranty, please", id="m")])
-    assert found(recall, "warranty", filter={"kind": "car"}) == ["2"]
-    assert set(found(recall, "warranty", filter={"year": 2024})) == {"1", "2"}
-    assert found(recall, "warranty", filter={"kind": "car", "year": 2025}) == []
-    assert found(recall, "warranty", filter={"document_id": "3"}) == ["3"]
-    spoken = recall.search("warranty", session_id="s", filter={"role": "human"})
-    assert [hit.message_id for hit in spoken] == ["m"]
+    for wanted, ids in (
+        *(({"kind": "car"}, {"1"}), ({"year": 2024}, {"0", "1"}), ({"document_id": "2"}, {"2"})),
+        *(({"kind": "car", "year": 2025}, set()), ({"role": "human"}, {"m"})),
+    ):
+        hits = recall.search("warranty", session_id="s", filter=wanted)
+        assert {hit.message_id for hit in hits} == ids
 
 
 def test_clear_keeps_documents_and_erase_deletes_them_with_all_parts(store, recall):
@@ -94,13 +88,20 @@ def test_created_at_of_the_metadata_is_honoured(recall):
         assert recall.search("heron nests", session_id="s")[0].created_at == time
 
 
-def test_what_cannot_be_added_is_refused_whole(recall):
+def test_what_cannot_be_added_is_refused_whole_and_so_is_what_names_no_scope(store, recall):
+    store.add("s", [HumanMessage("hello")], user_id="u")
     soon = Document("x", metadata={"created_at": "soon"})
     for wrong, message in ((soon, "created_at"), ("text", "not a document")):
         with pytest.raises(ConfigurationError, match=message):
-            recall.add_documents([Document("y"), wrong], session_id="s")
-    with pytest.raises(ScopeError, match="belong"):
-        recall.add_documents([Document("x")])
+            recall.add_documents([Document("y"), wrong], session_id="s", user_id="u")
+    for ask in (
+        lambda: recall.add_documents([Document("x")]),
+        *(lambda: recall.document("w"), lambda: recall.delete("w")),
+        lambda: recall.document("w", session_id="s", user_id="v"),
+        lambda: recall.count(session_id="s", user_id="v"),
+    ):
+        with pytest.raises(ScopeError):
+            ask()
     assert recall.count() == 0
 
 
@@ -120,17 +121,6 @@ def test_documents_of_a_user_are_found_in_the_users_scope_and_by_no_other(store,
     assert hits[0].session_id is None
     assert recall.search("heron", session_id="of v", user_id="v") == []
     assert [recall.count(user_id=user) for user in "uv"] == [0, 1 + len(PARTS)]
-
-
-def test_a_document_without_a_scope_or_of_another_user_is_an_error(recall):
-    recall.add_documents([WARRANTY], session_id="s", user_id="u")
-    for ask in (recall.document, recall.delete):
-        with pytest.raises(ScopeError):
-            ask("w")
-    with pytest.raises(ScopeError):
-        recall.document("w", session_id="s", user_id="v")
-    with pytest.raises(ScopeError):
-        recall.count(session_id="s", user_id="v")
 
 
 # --- split by the caller
@@ -163,41 +153,27 @@ def test_deleting_a_document_deletes_its_parts(handbook):
 
 
 def test_parts_of_one_document_are_neighbours_and_two_documents_are_not(recall):
-    for text, name in (
-        ("The heron lives here.", "birds"),
-        ("It nests on stones.", "birds"),
-        ("It nests on stones.", "food"),
-    ):
+    heron = [("The heron lives here.", "birds"), ("It nests on stones.", "birds")]
+    for text, name in (*heron, ("It nests on stones.", "food")):
         recall.add_documents([Document(text, metadata={"document_id": name})], session_id="s")
     hits = recall.search("where does the heron live?", session_id="s")
-    assert [(hit.text, hit.document_id) for hit in hits] == [
-        ("The heron lives here.", "birds"),
-        ("It nests on stones.", "birds"),
-    ]
+    assert [(hit.text, hit.document_id) for hit in hits] == heron
 
 
 def test_an_unchanged_part_is_not_embedded_again(store):
-    texts: list[str] = []
-
-    def embedding(given: list[str]) -> list[list[float]]:
-        texts.extend(given)
-        return HashingEmbeddings(8).embed_documents(given)
-
-    with Recall(store, embeddings=embedding) as recall:
+    model = CountingEmbeddings()
+    with Recall(store, embeddings=model) as recall:
         for _ in range(3):
             recall.add_documents(PARTS, session_id="s")
             recall.index()
-    assert [text for text in texts if text in SECTIONS] == list(SECTIONS)
+    assert model.texts == list(SECTIONS)
 
 
 def test_a_damaged_document_is_an_error_and_can_be_added_again(tmp_path):
     path = tmp_path / "memory.db"
     with TranscriptStore(path) as store, Recall(store) as recall:
         recall.add_documents([WARRANTY], session_id="s")
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE tokenmem_messages SET message = '??' WHERE message_id = 'w'")
-    connection.commit()
-    connection.close()
+    sql(path, "UPDATE tokenmem_messages SET message = '??' WHERE message_id = 'w'")
     with TranscriptStore(path) as store, Recall(store) as recall:
         with pytest.raises(CorruptStoreError, match="add it again"):
             recall.document("w", session_id="s")

@@ -23,16 +23,47 @@ from langchain_tokenmem.recall.fusion import Boosts
 from langchain_tokenmem.storage.tables import terms
 from tests.recall.samples import FILLER, NOON, filled, talk
 
+PLANTED = {
+    "服务器搬到哪里?": "我们决定把服务器搬到法兰克福数据中心。",
+    "会議はいつに延期されましたか": "会議は来週の火曜日に延期されました。",
+    "예산은 확정했나요?": "오늘 회의에서 예산을 확정했습니다.",
+    "ส่งของไปเชียงใหม่เมื่อไร": "เราจะส่งของไปเชียงใหม่พรุ่งนี้",
+    "what did we change in auth.py?": "The fix is in src/app/auth.py, line 12.",
+    "ERR_TIMEOUT-4711": "Build failed with ERR_TIMEOUT-4711 again.",
+    "where is parseHTTPResponse called": "Call parseHTTPResponse before closing.",
+    "max_retry_count": "Rename max_retry_count in the settings.",
+}
 UNSPACED = (
     "今天天气很好,我们去公园。",
     "昨日は映画を見ました。",
     "점심은 맛있었어요.",
     "วันนี้อากาศดีมาก",
 )
+OTHERS = (*UNSPACED, "A file py and an error and a count of other things.")
+DATED = ("We saw the film yesterday.", "That was 3 weeks ago, this year.")
+BUDGETS = ("The budget is 5000 euros.", "The budget was raised to 6000.", "Budget approved.")
+FIRST = {
+    "identifiers and scripts without spaces": ((*OTHERS, *PLANTED.values()), PLANTED),
+    "words of time alone, as words": (
+        DATED,
+        {"Who sang 'Yesterday'?": DATED[0], "3 weeks ago": DATED[1]},
+    ),
+    "the latest or the first": (
+        BUDGETS,
+        {
+            "What is the newest budget for the project?": BUDGETS[-1],
+            "What was the earliest budget for the project?": BUDGETS[0],
+        },
+    ),
+}
 
 
-def said(hits):
+def texts_of(hits):
     return [hit.text for hit in hits]
+
+
+def ids_of(hits):
+    return [hit.message_id for hit in hits]
 
 
 # --- what is found
@@ -52,20 +83,11 @@ def test_a_hit_says_what_was_said_and_when_and_by_whom(store, recall):
     assert hit.lexical == pytest.approx(1)
 
 
-def test_identifiers_and_scripts_without_spaces_are_found(store, recall):
-    planted = {
-        "服务器搬到哪里?": "我们决定把服务器搬到法兰克福数据中心。",
-        "会議はいつに延期されましたか": "会議は来週の火曜日に延期されました。",
-        "예산은 확정했나요?": "오늘 회의에서 예산을 확정했습니다.",
-        "ส่งของไปเชียงใหม่เมื่อไร": "เราจะส่งของไปเชียงใหม่พรุ่งนี้",
-        "what did we change in auth.py?": "The fix is in src/app/auth.py, line 12.",
-        "ERR_TIMEOUT-4711": "Build failed with ERR_TIMEOUT-4711 again.",
-        "where is parseHTTPResponse called": "Call parseHTTPResponse before closing.",
-        "max_retry_count": "Rename max_retry_count in the settings.",
-    }
-    others = "A file py and an error and a count of other things."
-    filled(store, "s", *UNSPACED, others, *planted.values())
-    for question, answer in planted.items():
+@pytest.mark.parametrize("what", FIRST)
+def test_what_a_question_means_is_found_first(store, recall, what):
+    planted, questions = FIRST[what]
+    filled(store, "s", *planted)
+    for question, answer in questions.items():
         assert recall.search(question, session_id="s")[0].text == answer
 
 
@@ -79,7 +101,7 @@ def test_another_language_has_its_stems_and_begins_the_index_anew(store, recall)
 
 def test_an_answer_is_found_by_the_words_of_its_question(store, recall):
     store.add("s", talk(*FILLER, "What does the licence cost?", "Forty euros.", *FILLER))
-    assert "Forty euros." in said(recall.search("cost of the licence", session_id="s"))[:3]
+    assert "Forty euros." in texts_of(recall.search("cost of the licence", session_id="s"))[:3]
 
 
 @pytest.mark.slow
@@ -100,7 +122,8 @@ def test_a_long_paste_is_found_by_its_middle(store, recall):
 def test_an_unrelated_or_empty_question_recalls_nothing(store, recall):
     filled(store, "s", "The key is under the mat.", "We agreed on forty euros.")
     unrelated = ("How do I configure a reverse proxy with TLS?", "Which vitamins are fat soluble?")
-    for question in (*unrelated, "hi", "thanks!", "  ", "?!"):
+    folded = "la\u017ft \u017funday"  # to letters of a weekday
+    for question in (*unrelated, folded, "hi", "thanks!", "  ", "?!"):
         assert recall.search(question, session_id="s") == []
     assert recall.search("key", session_id="s", k=0) == []
 
@@ -109,7 +132,7 @@ def test_an_unrelated_or_empty_question_recalls_nothing(store, recall):
 def test_a_word_that_every_message_of_a_short_history_has_is_found(store, recall, others):
     store.add("s", [HumanMessage(text) for text in ["My dog is Rex.", *others]])
     hits = recall.search("What is the name of my dog?", session_id="s")
-    assert set(said(hits)) == {"My dog is Rex.", *others}
+    assert set(texts_of(hits)) == {"My dog is Rex.", *others}
 
 
 def test_system_messages_and_text_inserted_by_the_memory_are_never_found(store, recall):
@@ -123,14 +146,15 @@ def test_system_messages_and_text_inserted_by_the_memory_are_never_found(store, 
 
 
 def test_only_some_messages_may_be_found(store, recall):
-    ids = filled(store, "s", "The key is under the mat.", "The key is in the shed.")
+    mat, shed = "The key is under the mat.", "The key is in the shed."
+    ids = filled(store, "s", mat, shed)
     branch = set(ids[: len(FILLER) + 1])
     hits = recall.search("key", session_id="s", among=branch)
-    assert hits[0].text == "The key is under the mat."
-    assert {hit.message_id for hit in hits} <= branch
+    assert hits[0].text == mat
+    assert {*ids_of(hits)} <= branch
     rest = recall.search("key", session_id="s", exclude={hits[0].message_id})
-    assert rest[0].text == "The key is in the shed."
-    assert hits[0].message_id not in {hit.message_id for hit in rest}
+    assert rest[0].text == shed
+    assert mat not in texts_of(rest)
     for nothing in ({"among": set()}, {"exclude": set(ids)}):
         assert recall.search("key", session_id="s", **nothing) == []
 
@@ -141,27 +165,25 @@ def test_a_conversation_that_is_left_out_as_a_whole_is_not_searched(store, recal
     engine = store.database._engine
     event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
     assert recall.search("key", session_id="s", exclude={*ids, "another"}) == []
-    assert statements, "no statement was recorded"
-    assert not [one for one in statements if terms.name in one]
+    assert statements
+    assert not any(terms.name in one for one in statements)
     key = ids[len(FILLER)]
     assert recall.search("key", session_id="s", exclude={*ids, "another"} - {key})
     recall.add_documents([Document("The key of the shed is lost.")], session_id="s")
     found = recall.search("key", session_id="s", exclude={*ids, *map(str, range(len(ids)))})
-    assert [hit.text for hit in found] == ["The key of the shed is lost."]
+    assert texts_of(found) == ["The key of the shed is lost."]
 
 
 # --- in which order, and how much
 
 
-@pytest.fixture
-def three_sessions(store, recall):
+@pytest.mark.slow
+def test_searches_go_on_during_a_rebuild_an_interrupted_one_is_continued_and_nothing_is_lost(
+    store, recall
+):
     for name in "abc":
         store.add(name, [HumanMessage(f"report {n} of {name}") for n in range(70)], user_id="u")
 
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("three_sessions")
-def test_searches_go_on_during_a_rebuild_and_an_interrupted_one_is_continued(store, recall):
     def found():
         hits = recall.search("report 66", user_id="u", scope="user", k=9)
         return [(hit.session_id, hit.text, hit.score) for hit in hits]
@@ -173,47 +195,29 @@ def test_searches_go_on_during_a_rebuild_and_an_interrupted_one_is_continued(sto
             break
     assert recall.rebuild() == 210 - done
     assert found() == before
-    assert recall.rebuild() == 210
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("three_sessions")
-def test_a_rebuild_restores_an_emptied_index(store, recall):
     with store.index.writing_to(1) as (connection, _):
-        connection.execute(text("DELETE FROM tokenmem_terms WHERE session = 1"))
+        connection.execute(text("DELETE FROM tokenmem_terms"))
         connection.execute(text("UPDATE tokenmem_sessions SET unit_count = 0, term_count = 0"))
-    assert recall.search("report 66", user_id="u", scope="user") == []
-    recall.rebuild()
-    for name in "ab":
-        found = recall.search("report 66", session_id=name)
-        assert found[0].text == f"report 66 of {name}"
+    assert found() == []
+    assert recall.rebuild() == 210
+    assert found() == before
 
 
 def test_of_equal_hits_the_newest_is_first(store, recall):
-    words = ("alpha", "beta", "gamma", "delta")
-    for number, word in enumerate(words):
+    for word in ("alpha", "beta", "gamma"):
         far = [f"{word} {text}" for text in FILLER * 3]  # further than a neighbour's words reach
-        store.add("s", talk(*far, start=100 * number))
-        store.add("s", [HumanMessage(f"secret {word}", id=word)])
-    found = [hit.message_id for hit in recall.search("secret", session_id="s", k=4)]
-    assert found == ["delta", "gamma", "beta", "alpha"]
+        store.add("s", [*map(HumanMessage, far), HumanMessage(f"secret {word}", id=word)])
+    hits = recall.search("secret", session_id="s", k=3)
+    assert ids_of(hits) == ["gamma", "beta", "alpha"]
 
 
 def test_a_misspelled_name_of_a_speaker_means_the_speaker(store, recall):
     said = "The new camera takes sharp pictures."
-    store.add(
-        "s",
-        [
-            HumanMessage(said, name="Muhhamed", id="his"),
-            AIMessage(f"{said} I have one, too.", name="Akib", id="other"),
-        ],
-    )
-
-    def first(question: str) -> str:
-        return recall.search(question, session_id="s")[0].message_id
-
-    assert first("Which camera takes Akim's pictures?") == "other"
-    assert first("Which camera takes Mohammed's pictures?") == "his"
+    other = AIMessage(f"{said} I have one, too.", name="Akib", id="Akim")
+    store.add("s", [HumanMessage(said, name="Muhhamed", id="Mohammed"), other])
+    for name in ("Akim", "Mohammed"):
+        hits = recall.search(f"Which camera takes {name}'s pictures?", session_id="s")
+        assert hits[0].message_id == name
 
 
 def test_a_named_speaker_and_a_named_date_come_first(store):
@@ -229,16 +233,6 @@ def test_a_named_speaker_and_a_named_date_come_first(store):
     assert third.message_id == "b1"
 
 
-def test_the_latest_or_the_first_comes_first_where_the_question_asks_for_it(store, recall):
-    texts = ("The budget is 5000 euros.", "The budget was raised to 6000.", "Budget approved.")
-    store.add("s", [HumanMessage(text) for text in texts])
-    for question, first in (
-        ("What is the newest budget for the project?", texts[-1]),
-        ("What was the earliest budget for the project?", texts[0]),
-    ):
-        assert said(recall.search(question, session_id="s"))[0] == first
-
-
 def test_an_update_and_what_it_updates_come_oldest_first_and_the_later_one_is_marked(store, recall):
     for day, crates in enumerate(("is 40 crates.", "is now 45 crates."), 1):
         message = HumanMessage(f"The delivery quantity {crates}")
@@ -252,32 +246,19 @@ def test_an_update_and_what_it_updates_come_oldest_first_and_the_later_one_is_ma
     ]
 
 
-def test_words_of_time_alone_are_found_as_words(store, recall):
-    filled(store, "s", "We saw the film yesterday.", "That was 3 weeks ago, this year.")
-    for question, wanted in {"Who sang 'Yesterday'?": "film", "3 weeks ago": "That was"}.items():
-        assert wanted in recall.search(question, session_id="s")[0].text
-
-
-def test_letters_that_fold_to_those_of_a_weekday_are_no_error(store, recall):
-    filled(store, "s", "We saw the film.")
-    assert isinstance(recall.search("the film la\u017ft \u017funday", session_id="s"), list)
-
-
 @pytest.mark.slow
 def test_a_time_in_the_question_is_found_among_many_that_say_the_same(store, recall):
     now, lunches = datetime.now(UTC), 30
     for ago in range(lunches, 0, -1):
         dish = HumanMessage(f"For lunch I had dish{ago} with friends.", id=f"d{ago}")
         store.add("s", [dish, AIMessage("Enjoy!")], now=now - timedelta(days=ago))
-    for question, days_ago in (
-        ("What did I have for lunch yesterday?", {1}),
-        ("What did I have for lunch two weeks ago?", {*range(11, 18)}),
-        ("What did I have for lunch last week?", {*range(1, 14)}),
-        ("What was the first lunch with friends?", {lunches}),
-        ("What was the latest lunch with friends?", {1}),
-    ):
-        best = recall.search(question, session_id="s")[0]
+    times = {"yesterday": {1}, "two weeks ago": {*range(11, 18)}, "last week": {*range(1, 14)}}
+    for when, days_ago in times.items():
+        best = recall.search(f"What did I have for lunch {when}?", session_id="s")[0]
         assert (now.date() - best.created_at.date()).days in days_ago
+    for which, ago in {"first": lunches, "latest": 1}.items():
+        best = recall.search(f"What was the {which} lunch with friends?", session_id="s")[0]
+        assert best.message_id == f"d{ago}"
 
 
 def test_what_was_said_at_some_time_is_found_whatever_its_words(store, recall):
@@ -289,12 +270,11 @@ def test_what_was_said_at_some_time_is_found_whatever_its_words(store, recall):
     said = HumanMessage("The tomatoes ripen.", id="other")
     store.add("other", [said], user_id="ann", now=monday)
     hits = recall.search(question, session_id="s", k=5)
-    assert {hit.message_id for hit in hits} == {f"q{day}" for day in range(5)}
+    assert {*ids_of(hits)} == {f"q{day}" for day in range(5)}
     assert {hit.why for hit in hits} == {"said at the time that the question names"}
-    found = recall.search(question, session_id="other", user_id="ann")
-    assert [hit.message_id for hit in found] == ["other"]
+    assert ids_of(recall.search(question, session_id="other", user_id="ann")) == ["other"]
     hits = recall.search(question, session_id="s", exclude={"q0"}, before=monday + timedelta(1))
-    assert {hit.text for hit in hits} == {"I see. What happened then?"}
+    assert {*texts_of(hits)} == {"I see. What happened then?"}
     assert recall.search("What did the president say last week?", session_id="s") == []
 
 
@@ -307,7 +287,7 @@ def test_what_names_the_date_comes_after_what_was_said_on_it(store, recall):
     hits = recall.search("What happened on 7 May 2023?", session_id="s")
     assert [hit.message_id for hit in hits if hit.document_id is None] == ["d1", "d0", "d9"]
     among = recall.search("What happened on 7 May 2023?", session_id="s", among={"d0"})
-    assert "d0" in {hit.message_id for hit in among}
+    assert "d0" in ids_of(among)
 
 
 @pytest.mark.slow
@@ -320,10 +300,10 @@ def test_what_was_said_again_comes_once_and_a_contradiction_twice(store, recall)
     ship = ("we do ship to Norway these days", "we do not ship to Norway these days")
     filled(store, "t", *costs, *ship)
     hits = recall.search("allergic to hazelnuts", session_id="s", k=20)
-    assert said(hits).count("I am allergic to hazelnuts!") == 1
-    assert [hit.message_id for hit in recall.search("pelican", session_id="s")].count("p") == 1
-    assert set(said(recall.search("What does the licence cost?", session_id="t"))) >= set(costs)
-    assert set(said(recall.search("Do we ship to Norway?", session_id="t"))) >= set(ship)
+    assert texts_of(hits).count("I am allergic to hazelnuts!") == 1
+    assert ids_of(recall.search("pelican", session_id="s")).count("p") == 1
+    assert set(texts_of(recall.search("What does the licence cost?", session_id="t"))) >= set(costs)
+    assert set(texts_of(recall.search("Do we ship to Norway?", session_id="t"))) >= set(ship)
 
 
 def test_hits_fill_their_token_limit_in_rank_order(store, recall):
@@ -344,14 +324,10 @@ def test_a_fault_of_the_caller_is_not_reported_as_one_of_the_store(store, recall
     filled(store, "s")
     with pytest.raises(RecallError, match="count_tokens raised ValueError"):
         recall.search("tram", session_id="s", max_tokens=50, count_tokens=int)
+    times = [({"after": time}, "after is .*; give a datetime, a date") for time in ("soon", 5, "")]
     for wrong, error in (
-        ({"k": 1.5}, r"k is 1\.5"),
-        ({"query": None}, "query is None"),
-        ({"filter": "kind"}, "filter is a str"),
-        *(
-            ({"after": time}, "after is .*; give a datetime, a date")
-            for time in ("tomorrow", 5, "")
-        ),
+        *(({"k": 1.5}, r"k is 1\.5"), ({"query": None}, "query is None")),
+        *(({"filter": "kind"}, "filter is a str"), *times),
     ):
         with pytest.raises(ConfigurationError, match=error):
             recall.search(**{"query": "tram", **wrong}, session_id="s")
@@ -362,8 +338,7 @@ def test_a_fault_of_the_caller_is_not_reported_as_one_of_the_store(store, recall
 def test_statistics_are_those_of_the_scope(store, recall):
     filled(store, "a", "zebra")
     before = recall.search("zebra", session_id="a")
-    for number in range(5):
-        filled(store, f"b{number}", "zebra zebra", user_id="other")
+    filled(store, "b", *["zebra zebra"] * 5, user_id="other")
     assert recall.search("zebra", session_id="a") == before != []
 
 
@@ -388,13 +363,13 @@ async def test_async_methods_do_the_same(store, recall):
     found = recall.search("key", session_id="s", k=1)
     many = await asyncio.gather(*(recall.asearch("key", session_id="s", k=1) for _ in range(8)))
     assert many == [found] * 8
+    assert texts_of(await recall.ahistory_search("k.y", session_id="s")) == texts_of(found)
     assert await recall.aindex() == 0
     assert await recall.aadd_documents([Document("A key.", id="d")], session_id="s") == ["d"]
     assert (await recall.adocument("d", session_id="s")).page_content == "A key."
     assert await recall.acount(session_id="s") == 1
-    assert said(await recall.ahistory_search("k.y", session_id="s")) == said(found)
     assert await recall.arebuild() == store.count("s") + 1
-    assert (await recall.aerase(session_id="s"))["messages"] == 2 * len(FILLER) + 1
+    assert (await recall.aerase(session_id="s"))["documents"] == 1
     await recall.aclose()
 
 
@@ -403,13 +378,15 @@ async def test_async_methods_do_the_same(store, recall):
 
 def test_history_search_gives_the_newest_matches_in_order(store, recall):
     store.add("s", [HumanMessage(f"ticket ABC-{n}", id=f"m{n}") for n in range(300)])
-    hits = recall.history_search(r"abc-\d*7$", session_id="s", limit=3)
-    assert said(hits) == ["ticket ABC-277", "ticket ABC-287", "ticket ABC-297"]
-    assert recall.history_search(r"abc-\d*7$", session_id="s", ignore_case=False) == []
-    assert said(recall.history_search(r"ABC-3$", session_id="s")) == ["ticket ABC-3"]
-    assert recall.history_search("x", session_id="nobody") == []
     store.hide("s", ["m299"])
-    assert said(recall.history_search("^", session_id="s", limit=1)) == ["ticket ABC-298"]
+    for pattern, options, found in (
+        (r"abc-\d*7$", {"limit": 3}, [277, 287, 297]),
+        (r"abc-\d*7$", {"ignore_case": False}, []),
+        *((r"ABC-3$", {}, [3]), ("^", {"limit": 1}, [298])),
+    ):
+        hits = recall.history_search(pattern, session_id="s", **options)
+        assert texts_of(hits) == [f"ticket ABC-{n}" for n in found]
+    assert recall.history_search("x", session_id="nobody") == []
     with pytest.raises(ConfigurationError, match="not a regular expression"):
         recall.history_search("(", session_id="s")
 
@@ -464,13 +441,12 @@ def test_no_hit_is_of_another_time_than_was_asked_for(days, first, last, embeddi
 def test_a_day_begins_with_its_first_moment_in_utc(store, recall, day):
     for hour in (0, 24, 48):
         store.add("s", [HumanMessage(f"tram {hour}")], now=START + timedelta(hours=hour))
-    assert [hit.text for hit in recall.search("tram", session_id="s", before=day)] == ["tram 0"]
+    assert texts_of(recall.search("tram", session_id="s", before=day)) == ["tram 0"]
     assert len(recall.search("tram", session_id="s", after=day)) == 2
 
 
 def test_a_hit_says_why_it_was_found(store):
-    said = [HumanMessage("What does the licence cost?"), AIMessage("42 euros a month.")]
-    store.add("s", said)
+    store.add("s", talk("What does the licence cost?", "42 euros a month."))
     with Recall(store) as by_words:
         question, answer = by_words.search("cost of the licence", session_id="s")
     assert question.terms == ("cost", "licenc")

@@ -64,24 +64,32 @@ def test_a_narrow_search_by_meaning_looks_at_all_that_it_may_find(store):
 
 
 def test_what_is_no_embedding_model_or_index_is_refused_at_construction(store):
-    for given in ("no-such-model", "noprovider:model", 7, HashingEmbeddings, [0.1]):
-        with pytest.raises(ConfigurationError, match="embeddings is"):
-            Recall(store, embeddings=given)
-    for one in (object(), "./chroma", HashingEmbeddings(8)):
-        with pytest.raises(ConfigurationError, match="not a recall index"):
-            Recall(store, one)
-    with pytest.raises(ConfigurationError, match="on_model_change"):
-        Recall(store, embeddings=HashingEmbeddings(8), on_model_change="ask")
+    model = HashingEmbeddings(8)
+    models = ("no-such-model", "noprovider:model", 7, HashingEmbeddings, [0.1])
+    for given, error in (
+        *(({"embeddings": one}, "embeddings is") for one in models),
+        *(({"chroma": one}, "not a recall index") for one in (object(), "./chroma", model)),
+        ({"embeddings": model, "on_model_change": "ask"}, "on_model_change"),
+    ):
+        with pytest.raises(ConfigurationError, match=error):
+            Recall(store, **given)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "other", [CountingEmbeddings(64, name="new"), CountingEmbeddings(32, salt="x", name="old")]
-)
-def test_another_model_is_refused_and_a_rebuild_heals_it(store, other):
+OTHERS = [CountingEmbeddings(64, name="new"), CountingEmbeddings(32, salt="x", name="old")]
+
+
+@pytest.fixture
+def indexed(store):
+    """Index five messages by the model `old`."""
     store.add("s", days(5))
     with Recall(store, embeddings=CountingEmbeddings(name="old")) as recall:
         recall.index()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("indexed")
+@pytest.mark.parametrize("other", OTHERS, ids=["another size", "other vectors"])
+def test_another_model_is_refused_and_a_rebuild_heals_it(store, other):
     with Recall(store, embeddings=other) as recall:
         with pytest.raises(RecallError, match=rf"old .*{other.model} .*recall\.rebuild\(\)"):
             recall.index()
@@ -90,10 +98,8 @@ def test_another_model_is_refused_and_a_rebuild_heals_it(store, other):
         assert recall.search("day number3", session_id="s", k=1)[0].cosine is not None
 
 
+@pytest.mark.usefixtures("indexed")
 def test_on_model_change_rebuild_embeds_everything_anew_behind_the_turn(store, caplog):
-    store.add("s", days(5))
-    with Recall(store, embeddings=CountingEmbeddings(name="old")) as recall:
-        recall.index()
     other = CountingEmbeddings(64, name="new")
     with (
         caplog.at_level(logging.WARNING),

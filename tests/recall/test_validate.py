@@ -1,14 +1,13 @@
 """`Recall(validate=)`: what an application takes out is nowhere: search, retriever, request."""
 
-import logging
 from dataclasses import replace
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.runnables import RunnableLambda
+from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import Recall, TokenMemory, TranscriptRetriever, with_token_memory
 from langchain_tokenmem.errors import ConfigurationError
+from tests.contract.chats import Talker, texts
 
 QUESTION = "Licence?"
 SAID = [
@@ -31,7 +30,7 @@ def broken(hit):
 
 
 @pytest.mark.parametrize("check", [guard, broken])
-def test_what_is_taken_out_is_nowhere(store, check):
+def test_what_is_taken_out_is_nowhere_and_a_check_that_raises_is_logged(store, check, caplog):
     store.add("s", SAID)
     with Recall(store, validate=check) as recall:
         retriever = TranscriptRetriever(recall=recall, session_id="s")
@@ -41,31 +40,21 @@ def test_what_is_taken_out_is_nowhere(store, check):
             *[document.page_content for document in retriever.invoke(QUESTION)],
         ]
     assert len(found) == 6
-    assert not any("password" in text for text in found)
+    assert not any("password" in text for text in (*found, caplog.text))
     assert any("4711" in text for text in found) is (check is broken)
+    logged = "validate= raised for message 'poison' of session 's'" in caplog.text
+    assert logged is (check is broken)
 
 
 def test_a_request_has_what_the_check_returned(store):
     store.add("old", SAID, user_id="ann")
-    requests: list[str] = []
-
-    def model(prompt) -> AIMessage:
-        requests.append("\n".join(message.text for message in prompt))
-        return AIMessage("Noted.")
-
+    model = Talker()
     with Recall(store, scope="user", validate=guard) as recall:
-        chain = with_token_memory(RunnableLambda(model), TokenMemory(recall=recall), store)
+        chain = with_token_memory(model, TokenMemory(recall=recall), store)
         chain.invoke(QUESTION, {"configurable": {"session_id": "new", "user_id": "ann"}})
-    assert "The licence key is ****." in requests[0]
-    assert "password" not in requests[0]
-
-
-def test_a_check_that_raises_is_logged_without_the_text(store, caplog):
-    store.add("s", SAID)
-    with Recall(store, validate=broken) as recall, caplog.at_level(logging.WARNING):
-        recall.search(QUESTION, session_id="s")
-    assert "validate= raised for message 'poison' of session 's'" in caplog.text
-    assert "password" not in caplog.text
+    request = texts(model.requests[0])
+    assert "The licence key is ****." in request
+    assert "password" not in request
 
 
 def test_a_check_returns_a_hit_or_none(store):

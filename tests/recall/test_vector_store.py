@@ -25,6 +25,10 @@ def recalled(store, vectors, **options):
     return recall
 
 
+def _fails(*_args, **_options):
+    raise ConnectionError("the vector database is away")
+
+
 def words_in(vectors: InMemoryVectorStore) -> set[str]:
     return {entry["text"] for entry in vectors.store.values()}
 
@@ -47,26 +51,21 @@ def test_scope_is_in_the_question_and_checked_again(store, vectors, place, tmp_p
     for session, user in (("a", "u"), ("b", "u"), ("c", "v"), ("d", None)):
         said = [HumanMessage("the same words", id=f"{session}{n}") for n in range(5)]
         store.add(session, said, user_id=user)
+    options = {"where": lambda _key, _values: {}} if "without" in place else {}
     if place == "chroma":
         index = ChromaIndex(tmp_path / "chroma", embeddings=CountingEmbeddings())
-    elif place == "vector store":
-        index = VectorStoreIndex(vectors)
     else:
-        index = VectorStoreIndex(vectors, where=lambda _key, _values: {})
+        index = VectorStoreIndex(vectors, **options)
+    scopes = {Scope("a", "u"): "a", Scope("a", "u", whole_user=True): "ab"}
     with Recall(store, index) as recall:
         recall._dense._exact_most = 0
         recall.index()
         question = recall._dense.question("the same words")
-        for scope, sessions in (
-            (Scope("a", "u"), {"a"}),
-            (Scope("a", "u", whole_user=True), {"a", "b"}),
-            (Scope("c"), {"c"}),
-            (Scope("d"), {"d"}),
-        ):
+        for scope, sessions in {**scopes, Scope("c"): "c", Scope("d"): "d"}.items():
             with store.index.reading(scope) as reader:
                 found = [unit for unit, _ in recall._dense.search(question, reader, 50)]
                 sources = reader.sources(found)
-            assert {source.session_id for source in sources.values()} == sessions
+            assert {source.session_id for source in sources.values()} == {*sessions}
             assert len(found) == 5 * len(sessions) == len(sources)
 
 
@@ -99,25 +98,15 @@ def test_what_could_not_be_erased_is_erased_by_the_next_process(store, vectors, 
 
 
 def test_what_another_process_erases_meanwhile_does_not_stay(tmp_path, vectors):
-    url = f"sqlite:///{tmp_path}/memory.db"
-    embed = vectors.embeddings.embed_documents
-
-    def erases(texts):
-        other.erase("t")
-        return embed(texts)
-
-    with TranscriptStore(url) as store, TranscriptStore(url) as other:
+    path = tmp_path / "memory.db"
+    with TranscriptStore(path) as store, TranscriptStore(path) as other:
         store.add("s", days(3, topic="s"))
         with recalled(store, vectors) as recall:
             recall.index()
             store.add("t", days(3, topic="t"))
-            vectors.embeddings.embed_documents = erases
+            vectors.embeddings.before = lambda _texts: other.erase("t")
             recall.index()
             assert words_in(vectors) == {message.text for message in days(3, topic="s")}
-
-
-def _fails(*_args, **_options):
-    raise ConnectionError("the vector database is away")
 
 
 def test_a_vector_store_that_names_entries_itself_is_refused_and_left_empty(
@@ -137,7 +126,7 @@ def test_foreign_errors_become_recall_errors_and_words_go_on(store, vectors, mon
         recall.index()
         monkeypatch.setattr(vectors, "similarity_search", _fails)
         with pytest.raises(RecallError, match="the vector database is away"):
-            seqs(recall._dense, store, "day", Scope("s"))
+            seqs(recall._dense, store, "day")
         with caplog.at_level(logging.WARNING):
             assert recall.search("day number3", session_id="s", k=1)[0].message_id == "day-3"
         assert "the vector database is away" in caplog.text
@@ -171,12 +160,13 @@ def test_what_is_no_vector_store_is_refused_at_construction(vectors):
     class NoModel(InMemoryVectorStore):
         embeddings = None
 
-    for given in (object(), InMemoryVectorStore, HashingEmbeddings(8), "chroma", None):
-        with pytest.raises(ConfigurationError, match="not a vector store"):
-            VectorStoreIndex(given)
-    with pytest.raises(ConfigurationError, match="cannot delete"):
-        VectorStoreIndex(CannotDelete(HashingEmbeddings(8)))
-    with pytest.raises(ConfigurationError, match="pass embeddings="):
-        VectorStoreIndex(NoModel(HashingEmbeddings(8)))
-    with pytest.raises(ConfigurationError, match="where is"):
-        VectorStoreIndex(vectors, where={"tenant": "a"})
+    model = HashingEmbeddings(8)
+    none = (object(), InMemoryVectorStore, model, "chroma", None)
+    for given, options, error in (
+        *((one, {}, "not a vector store") for one in none),
+        (CannotDelete(model), {}, "cannot delete"),
+        (NoModel(model), {}, "pass embeddings="),
+        (vectors, {"where": {"tenant": "a"}}, "where is"),
+    ):
+        with pytest.raises(ConfigurationError, match=error):
+            VectorStoreIndex(given, **options)

@@ -5,10 +5,10 @@ import os
 import shutil
 import sqlite3
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import sleep
-from typing import NoReturn
 
 import pytest
 from hypothesis import given
@@ -25,38 +25,43 @@ from tests.storage.samples import turn
 # --- the connection that writes
 
 
-def test_one_reads_while_another_writes_with_one_connection_for_readers(path: Path):
-    with TranscriptStore(f"sqlite:///{path}", pool_size=1) as store:
+@pytest.fixture
+def filled(path) -> Iterator[TranscriptStore]:
+    """A store in a file with a turn in it; all readers have one connection."""
+    with TranscriptStore(path, pool_size=1) as store:
         store.add("s", turn(1))
-        with store.database.writing("here"):
-            found = ThreadPoolExecutor(1).submit(store.messages, "s").result(10)
-        assert len(found) == 2
+        yield store
 
 
-def test_closing_waits_for_who_writes_and_cuts_nothing_off(path: Path):
-    with TranscriptStore(f"sqlite:///{path}") as store, ThreadPoolExecutor(2) as threads:
-        store.add("s", turn(1))
-        with store.database.writing("here"):
-            closed = threads.submit(store.close)
-            waiting = threads.submit(store.add, "s", turn(2))
+def test_one_reads_while_another_writes_with_one_connection_for_readers(filled):
+    with filled.database.writing("here"):
+        found = ThreadPoolExecutor(1).submit(filled.messages, "s").result(10)
+    assert len(found) == 2
+
+
+def test_closing_waits_for_who_writes_and_cuts_nothing_off(filled):
+    with ThreadPoolExecutor(2) as threads:
+        with filled.database.writing("here"):
+            closed = threads.submit(filled.close)
+            waiting = threads.submit(filled.add, "s", turn(2))
             sleep(0.1)
             assert not closed.done()
             assert not waiting.done()
         closed.result(10)
         waiting.result(10)
-        assert len(store.messages("s")) == 4
+        assert filled.count("s") == 4
 
 
-def test_who_never_gets_a_turn_is_told_so(path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_who_never_gets_a_turn_is_told_so(filled, monkeypatch):
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
-    with TranscriptStore(f"sqlite:///{path}") as store, ThreadPoolExecutor(1) as threads:
-        with store.database.writing("here"):
+    with ThreadPoolExecutor(1) as threads:
+        with filled.database.writing("here"):
             with pytest.raises(StoreError, match=r"has been writing for 0\.05 s"):
-                threads.submit(store.add, "s", turn(1)).result(10)
+                threads.submit(filled.add, "s", turn(2)).result(10)
             with pytest.raises(StoreError, match="Closing the database"):
-                threads.submit(store.close).result(10)
-        store.add("s", turn(1))
-        assert len(store.messages("s")) == 2
+                threads.submit(filled.close).result(10)
+        filled.add("s", turn(2))
+        assert filled.count("s") == 4
 
 
 @pytest.mark.slow
@@ -64,65 +69,45 @@ def test_who_never_gets_a_turn_is_told_so(path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), sqlite3.OperationalError("disk I/O error")])
 def test_a_writer_that_failed_leaves_no_lock_and_the_next_one_writes(
-    path: Path, moment: str, when: str, error: BaseException
+    filled, path, moment, when, error
 ):
-    url = f"sqlite:///{path}"
-    with TranscriptStore(url) as store, TranscriptStore(url) as other:
-        store.add("s", turn(1))
-        dialect = store.database._open("test").dialect
-        do = getattr(dialect, f"do_{moment}")
+    dialect = filled.database._open("test").dialect
+    do = getattr(dialect, f"do_{moment}")
 
-        def fail(connection):
-            if when == "after":
-                do(connection)
-            raise error
+    def fail(connection):
+        if when == "after":
+            do(connection)
+        raise error
 
+    with TranscriptStore(path) as other:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dialect, f"do_{moment}", fail)
             patch.setattr(database, "BUSY_SECONDS", 0.1)
             with pytest.raises((KeyboardInterrupt, StoreError)):
-                store.add("s", turn(2))
+                filled.add("s", turn(2))
         other.add("s", turn(3))
-        store.add("s", turn(4))
-        assert len(store.messages("s")) == (8 if (when, moment) == ("after", "commit") else 6)
+        filled.add("s", turn(4))
+    assert filled.count("s") == (8 if (when, moment) == ("after", "commit") else 6)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_a_forked_child_and_its_parent_both_write(path: Path):
-    with TranscriptStore(f"sqlite:///{path}") as store:
-        store.add("s", turn(1))
-        child = os.fork()
-        if child == 0:
-            _say_and_end(store)
-        store.add("s", turn(3))
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        store.add("s", turn(4))
-        assert len(store.messages("s")) == 8
-
-
-def _say_and_end(store: TranscriptStore) -> NoReturn:
-    try:
-        store.add("s", turn(2))
-        gc.collect()  # what it has of its parent's connections is not closed
-        os._exit(0)
-    finally:
-        os._exit(1)
+def test_a_forked_child_and_its_parent_both_write(filled):
+    child = os.fork()
+    if child == 0:
+        try:
+            filled.add("s", turn(2))
+            gc.collect()  # what it has of its parent's connections is not closed
+            os._exit(0)
+        finally:
+            os._exit(1)
+    filled.add("s", turn(3))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    filled.add("s", turn(4))
+    assert filled.count("s") == 8
 
 
 # --- a file that is gone, or only to be read
-
-
-@pytest.mark.parametrize("ends", [["", "-wal", "-shm"], [""]])
-def test_a_deleted_database_file_is_noticed_at_the_next_write(path: Path, ends: list[str]):
-    with TranscriptStore(path) as store:
-        store.add("s", turn(1))
-        for end in ends:
-            Path(f"{path}{end}").unlink()
-        with pytest.raises(StoreError, match=r"was deleted.*nothing was stored.*close\(\)"):
-            store.add("s", turn(2))
-        assert not path.exists()
-        reopened_is_written(store, path, 2)  # as the error says: a new file
 
 
 def reopened_is_written(store: TranscriptStore, path: Path, count: int) -> None:
@@ -134,22 +119,28 @@ def reopened_is_written(store: TranscriptStore, path: Path, count: int) -> None:
     assert store.count("s") == count
 
 
-def test_a_replaced_database_file_is_noticed_and_read_after_closing(path: Path):
-    with TranscriptStore(path) as store:
-        store.add("s", turn(1))
-    backup = path.with_name("backup.db")
-    shutil.copy(path, backup)
-    with TranscriptStore(path) as store:
-        store.add("s", turn(2))
-        backup.replace(path)
-        with pytest.raises(StoreError, match="replaced by another one"):
-            store.add("s", turn(3))
-        reopened_is_written(store, path, 4)
+@pytest.mark.parametrize("ends", [["", "-wal", "-shm"], [""]])
+def test_a_deleted_database_file_is_noticed_at_the_next_write(filled, path, ends):
+    for end in ends:
+        Path(f"{path}{end}").unlink()
+    with pytest.raises(StoreError, match=r"was deleted.*nothing was stored.*close\(\)"):
+        filled.add("s", turn(2))
+    assert not path.exists()
+    reopened_is_written(filled, path, 2)  # as the error says: a new file
 
 
-def test_a_file_that_is_named_as_read_only_is_read(path: Path):
-    with TranscriptStore(path) as store:
-        store.add("s", turn(1))
+def test_a_replaced_database_file_is_noticed_and_read_after_closing(filled, path):
+    filled.close()
+    backup = shutil.copy(path, path.with_name("backup.db"))
+    filled.add("s", turn(2))
+    backup.replace(path)
+    with pytest.raises(StoreError, match="replaced by another one"):
+        filled.add("s", turn(3))
+    reopened_is_written(filled, path, 4)
+
+
+def test_a_file_that_is_named_as_read_only_is_read(filled, path):
+    filled.close()
     path.chmod(0o444)
     with TranscriptStore(f"sqlite:///file:{path}?mode=ro&uri=true") as store:
         assert store.count("s") == 2
@@ -160,27 +151,16 @@ def test_a_file_that_is_named_as_read_only_is_read(path: Path):
         assert store.count("s") == 2
 
 
-def test_a_file_that_cannot_be_opened_as_read_only_is_an_error_with_other_advice(path: Path):
-    with (
-        TranscriptStore(f"sqlite:///file:{path}?mode=ro&uri=true") as store,
-        pytest.raises(StoreError, match=r"add &immutable=1 if no -wal file"),
-    ):
-        store.count("s")
+def test_a_disk_that_is_full_is_an_error_with_advice_and_nothing_stored_is_lost(filled):
+    def fill():
+        with filled.database.writing("s") as connection:
+            connection.exec_driver_sql("PRAGMA max_page_count = 1")
+            connection.exec_driver_sql("CREATE TABLE more AS SELECT zeroblob(1000000) AS data")
 
-
-def test_a_disk_that_is_full_is_an_error_with_advice_and_nothing_stored_is_lost(path: Path):
-    with TranscriptStore(path) as store:
-        store.add("s", turn(1))
-
-        def fill():
-            with store.database.writing("s") as connection:
-                connection.exec_driver_sql("PRAGMA max_page_count = 1")
-                connection.exec_driver_sql("CREATE TABLE more AS SELECT zeroblob(1000000) AS data")
-
-        with pytest.raises(StoreError, match=r"is full.*Free space"):
-            fill()
-        store.add("s", turn(2))
-        assert store.count("s") == 4
+    with pytest.raises(StoreError, match=r"is full.*Free space"):
+        fill()
+    filled.add("s", turn(2))
+    assert filled.count("s") == 4
 
 
 # --- URLs and paths
@@ -228,26 +208,24 @@ def test_a_url_that_cannot_be_is_refused_with_the_right_one_without_its_password
     assert "ZZ" not in str(error.value)
 
 
-@pytest.mark.parametrize("form", ["{}", "sqlite:///{}", "sqlite:///file:{}?mode=ro&uri=true"])
-def test_a_folder_that_is_missing_is_named_as_the_cause(tmp_path, form):
-    with (
-        TranscriptStore(form.format(tmp_path / "missing" / "memory.db")) as store,
-        pytest.raises(StoreError, match=r"the folder of .* does not exist"),
-    ):
-        store.messages("s")
+READ_ONLY = "sqlite:///file:{}?mode=ro&uri=true"
 
 
-def test_a_folder_in_place_of_a_file_is_named_as_the_cause(tmp_path):
-    with TranscriptStore(tmp_path) as store, pytest.raises(StoreError, match="is a folder"):
-        store.messages("s")
-
-
-def test_a_driver_that_is_missing_is_named_with_its_install_line(monkeypatch):
+@pytest.mark.parametrize(
+    ("url", "error", "says"),
+    [
+        *(
+            (form.format("{}/missing/memory.db"), StoreError, r"the folder of .* does not exist")
+            for form in ("{}", "sqlite:///{}", READ_ONLY)
+        ),
+        ("{}", StoreError, "is a folder"),
+        (READ_ONLY.format("{}/none.db"), StoreError, r"add &immutable=1 if no -wal file"),
+        ("postgresql://host/{}", ConfigurationError, r"psycopg is not installed.*\[postgres\]"),
+    ],
+)
+def test_what_cannot_be_opened_is_named_with_its_cause(tmp_path, monkeypatch, url, error, says):
     monkeypatch.setitem(sys.modules, "psycopg", None)  # its import raises
-    with (
-        TranscriptStore("postgresql://host/db") as store,
-        pytest.raises(ConfigurationError, match=r"psycopg is not installed.*\[postgres\]"),
-    ):
+    with TranscriptStore(url.format(tmp_path)) as store, pytest.raises(error, match=says):
         store.messages("s")
 
 
@@ -279,6 +257,3 @@ def test_an_engine_that_does_not_fit_is_refused(engine, problem):
         TranscriptStore(engine=engine)
     with pytest.raises(ConfigurationError, match="not by both"):
         TranscriptStore("memory.db", engine=create_engine("postgresql+psycopg://u@h/db"))
-
-
-# --- what a call costs among many sessions

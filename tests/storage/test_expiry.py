@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 
 from langchain_tokenmem import (
     Notebook,
     Recall,
     TokenMemoryChatHistory,
-    TokenMemorySaver,
     TranscriptStore,
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
@@ -24,7 +23,7 @@ from langchain_tokenmem.notes import SqlStore
 from langchain_tokenmem.storage import lifecycle as expiring
 from langchain_tokenmem.storage.tables import metadata
 from tests.adapters.integrations import thread
-from tests.storage.samples import save_state, state
+from tests.storage.samples import graph_on, save_state, state
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 LATER = datetime.now(UTC) + timedelta(days=100)
@@ -42,22 +41,15 @@ class Pinned(MessagesState):
     token_memory_pins: Annotated[dict, operator.or_]
 
 
-def graph_of(store, schema=MessagesState, **options):
-    builder = StateGraph(schema).add_node("answer", lambda _: {"messages": [AIMessage("42")]})
-    return builder.add_edge(START, "answer").compile(
-        checkpointer=TokenMemorySaver(store, **options)
-    )
+def answering(_state):
+    return {"messages": [AIMessage("42")]}
 
 
-def rows(store):
-    """Return how many rows of every table there are, but for the facts of the database."""
-    found = {}
+def tables_in_use(store):
+    """Return the names of the tables that have rows, but for the facts of the database."""
     with store.database.reading("Test") as connection:
-        for table in metadata.tables.values():
-            count = len(connection.execute(table.select()).all())
-            if count and table.name != "tokenmem_facts":
-                found[table.name] = count
-    return found
+        tables = [t for t in metadata.tables.values() if connection.execute(t.select()).first()]
+    return {table.name for table in tables} - {"tokenmem_facts"}
 
 
 @pytest.mark.slow
@@ -84,42 +76,41 @@ def test_only_what_is_inactive_and_neither_pinned_nor_marked_expires(sessions):
 
 def test_a_session_expires_whole_and_nothing_of_it_is_left(store):
     recall, notes = Recall(store), Notebook(SqlStore(store))
-    graph = graph_of(store)
+    graph = graph_on(store, answering)
     graph.invoke({"messages": [HumanMessage("hi", id="h")]}, thread("t"))
-    before = rows(store).keys()
+    before = tables_in_use(store)
     store.add("s", [HumanMessage("Where is the lamp?")], user_id="ann")
     recall.add_documents([Document("The lamp is on the desk.")], session_id="s")
     notes.add("The lamp is green.", session_id="s", level="session")
     save_state(store, "s", state("x"))
     store.lease("s", "me", 60)
-    assert rows(store).keys() > before
+    assert tables_in_use(store) > before
     report = store.expire(MONTH, now=LATER)
     assert set(report.expired) == {"s", "t"}
-    assert rows(store) == {}
+    assert tables_in_use(store) == set()
     assert report.counts["checkpoints"] == 3
     assert report.counts["documents"] == report.counts["items"] == 1
 
 
-@pytest.mark.parametrize("what", ["message", "edit", "document", "note", "checkpoint"])
+USES = {
+    "message": lambda store: store.add("s", [AIMessage("yes")]),
+    "edit": lambda store: store.add("s", [HumanMessage("hello", id="h")]),
+    "document": lambda store: Recall(store).add_documents([Document("text")], session_id="s"),
+    "note": lambda store: Notebook(SqlStore(store)).add("Hi.", session_id="s", level="session"),
+    "checkpoint": lambda store: graph_on(store, answering, dict).invoke({}, thread("s")),
+}
+
+
+@pytest.mark.parametrize("what", USES)
 def test_every_kind_of_use_counts_as_activity(store, what):
-    long_ago = datetime(2020, 1, 31, tzinfo=UTC)
-    store.add("s", [HumanMessage("hi", id="h")], now=long_ago)
-    if what == "message":
-        store.add("s", [AIMessage("yes")])
-    elif what == "edit":
-        store.add("s", [HumanMessage("hello", id="h")])
-    elif what == "document":
-        Recall(store).add_documents([Document("text")], session_id="s")
-    elif what == "note":
-        Notebook(SqlStore(store)).add("A note.", session_id="s", level="session")
-    else:
-        graph_of(store, dict).invoke({}, thread("s"))
+    store.add("s", [HumanMessage("hi", id="h")], now=datetime(2020, 1, 31, tzinfo=UTC))
+    USES[what](store)
     assert store.expire(MONTH).expired == ()
     assert store.expire(MONTH, now=LATER).expired == ("s",)
 
 
 def test_a_pin_in_the_state_of_a_graph_keeps_its_thread_and_one_that_is_gone_does_not(store):
-    graph = graph_of(store, Pinned)
+    graph = graph_on(store, answering, Pinned)
     for name, text in (("short", "Answer in French."), ("long", "Answer in French. " * 40)):
         graph.invoke({"messages": ["hi"]}, thread(name))
         graph.update_state(thread(name), pin_update(text))
@@ -164,7 +155,6 @@ def test_an_automatic_run_that_fails_is_logged_and_fails_no_turn(path, monkeypat
     policy = {"inactive_for": MONTH, "expire_every": timedelta(hours=1)}
     with TranscriptStore(path, **policy) as store:
         assert store.add("s", [HumanMessage("hi", id="h")]) == ["h"]
-        job = store._expiry._runner.job("expiry")
-        if job is not None:
+        if job := store._expiry._runner.job("expiry"):
             job.future.result(10)
     assert "the database is away" in caplog.text

@@ -1,24 +1,42 @@
 """Words that were redacted are in no row, state, checkpoint, note or byte of the files."""
 
 import re
+import shutil
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
-from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
-from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem import (
+    Notebook,
+    Recall,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TokenMemoryMiddleware,
+    TokenMemorySaver,
+    TranscriptStore,
+)
 from langchain_tokenmem.errors import ConfigurationError, RedactionError, ScopeError
+from langchain_tokenmem.graphs import pin_update
+from langchain_tokenmem.notes import SqlStore
 from langchain_tokenmem.storage.redactor import Redactor
-from tests.contract.chats import bytes_of
-from tests.storage.samples import save_state, state, texts
+from tests.adapters.integrations import thread
+from tests.contract.chats import Talker, bytes_of
+from tests.storage.samples import graph_on, save_state, state, texts
+from tests.strategies import conversations
 
 CARD = "4111-2222-Quokka"
 LONG = "".join(map(str, range(400)))  # a value that has a row of its own
@@ -34,63 +52,48 @@ class State(TypedDict):
     form: Any
 
 
-def graph_on(store: TranscriptStore, **options: Any) -> Any:
-    def answer(state: State) -> dict[str, Any]:
-        call = {"name": "pay", "args": {"id": CARD, "n": 42}, "id": "c1"}
-        thought = {"type": "thinking", "thinking": f"It is {CARD}.", "signature": "s"}
-        number = len(state["messages"])
-        return {
-            "messages": [
-                AIMessage([thought, {"type": "text", "text": CARD}], tool_calls=[call]),
-                ToolMessage(f"paid with {CARD}", tool_call_id="c1", id=f"t{number}"),
-                AIMessage("Done."),
-            ],
-            "form": {CARD: [{"card": (CARD, {LONG: CARD})}]},
-        }
-
-    builder = StateGraph(State).add_node("answer", answer).add_edge(START, "answer")
-    return builder.compile(checkpointer=TokenMemorySaver(store, **options))
+def answer(state: State) -> dict[str, Any]:
+    call = {"name": "pay", "args": {"id": CARD, "n": 42}, "id": "c1"}
+    thought = {"type": "thinking", "thinking": f"It is {CARD}.", "signature": "s"}
+    said = [
+        AIMessage([thought, {"type": "text", "text": CARD}], tool_calls=[call]),
+        ToolMessage(f"paid with {CARD}", tool_call_id="c1", id=f"t{len(state['messages'])}"),
+        AIMessage("Done."),
+    ]
+    return {"messages": said, "form": {CARD: [{"card": (CARD, {LONG: CARD})}]}}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_a_thread_is_redacted_in_all_of_its_checkpoints_and_forks(tmp_path: Path, durability: str):
-    config = {"configurable": {"thread_id": "t"}}
-    with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
-        graph = graph_on(store)
-        for text in (f"Pay by {CARD}.", "Again."):
-            graph.invoke({"messages": [HumanMessage(text)]}, config, durability=durability)
-        old = [*graph.get_state_history(config)][-1].config
-        graph.update_state(old, {"messages": [HumanMessage(f"Fork {CARD}.")]})
-        receipt = store.redact(CARD, session_id="t")
-        assert receipt.unreached == ()
-        assert {"messages", "checkpoint_values"} <= receipt.counts.keys()
-        for one in graph.get_state_history(config):
-            assert CARD not in str(one)
-        graph = graph_on(store)
-        newest = max(
-            graph.get_state_history(config), key=lambda s: len(s.values.get("messages", []))
-        )
-        _, called, result, *_ = newest.values["messages"]
-        assert called.content == [{"type": "text", "text": "[redacted]"}]
-        assert called.tool_calls[0]["args"] == {"id": "[redacted]", "n": 42}
-        assert called.tool_calls[0]["id"] == result.tool_call_id == "c1"
-        assert leaks(tmp_path) == []
-        before = store.count("t")
-        graph.update_state(config, {"messages": [HumanMessage("Thanks.")]})
-        assert store.count("t") == before + 1
+def test_a_thread_is_redacted_in_all_of_its_checkpoints_and_forks(file_store, tmp_path, durability):
+    graph, config = graph_on(file_store, answer, State), thread("t")
+    for text in (f"Pay by {CARD}.", "Again."):
+        graph.invoke({"messages": [HumanMessage(text)]}, config, durability=durability)
+    old = [*graph.get_state_history(config)][-1].config
+    graph.update_state(old, {"messages": [HumanMessage(f"Fork {CARD}.")]})
+    receipt = file_store.redact(CARD, session_id="t")
+    assert receipt.unreached == ()
+    assert {"messages", "checkpoint_values"} <= receipt.counts.keys()
+    states = [*graph_on(file_store, answer, State).get_state_history(config)]
+    assert [one for one in states if CARD in str(one)] == []
+    _, called, result, *_ = max((s.values.get("messages", []) for s in states), key=len)
+    assert called.content == [{"type": "text", "text": "[redacted]"}]
+    assert called.tool_calls[0]["args"] == {"id": "[redacted]", "n": 42}
+    assert called.tool_calls[0]["id"] == result.tool_call_id == "c1"
+    assert leaks(tmp_path) == []
+    before = file_store.count("t")
+    graph.update_state(config, {"messages": [HumanMessage("Thanks.")]})
+    assert file_store.count("t") == before + 1
 
 
-def test_an_encrypted_thread_needs_the_serializer_of_its_saver(tmp_path: Path):
+def test_an_encrypted_thread_needs_the_serializer_of_its_saver(store):
     serde = EncryptedSerializer.from_pycryptodome_aes(key=b"0" * 16)
-    config = {"configurable": {"thread_id": "t"}}
-    with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
-        graph = graph_on(store, serde=serde)
-        graph.invoke({"messages": [HumanMessage(CARD)]}, config)
-        assert store.redact(CARD, session_id="t").unreached != ()
-        assert CARD in str(graph.get_state(config))
-        assert store.redact(CARD, session_id="t", serde=serde).unreached == ()
-        assert CARD not in str(graph.get_state(config))
+    graph = graph_on(store, answer, State, serde=serde)
+    graph.invoke({"messages": [HumanMessage(CARD)]}, thread("t"))
+    assert store.redact(CARD, session_id="t").unreached != ()
+    assert CARD in str(graph.get_state(thread("t")))
+    assert store.redact(CARD, session_id="t", serde=serde).unreached == ()
+    assert CARD not in str(graph.get_state(thread("t")))
 
 
 def test_only_the_scope_is_redacted_and_blocks_that_quote_it_go(store: TranscriptStore):
@@ -121,37 +124,32 @@ def test_a_state_that_was_read_before_is_not_committed_after(store: TranscriptSt
     assert not store.save_state("s", state("m", text=CARD), expected=held.version)
 
 
+NOTE = {"text": "Plain.", "turn": 1, "source": "a12f03", "by": "tool"}
+NUMBERS = {"turn": 1, "next_number": 1, "changed": {"task": 1}}
+NO_OUTCOME: dict[str, Any] = {"files_changed": [], "failed_commands": []}
+FAILED = {"command": CARD, "exit_code": 1}
+
+
 def modes(names: dict[str, int] | None = None, **item: Any) -> dict[str, Any]:
     """Return the part of a state that has working notes."""
-    note = {"text": "Plain.", "turn": 1, "source": "a12f03", "by": "tool", **item}
-    numbers = {"turn": 1, "next_number": 1, "changed": {"task": 1}, "names": names or {}}
-    return {"modes": {"mode": "code", "read_to": ["m"], "sections": {"task": [note]}, **numbers}}
+    notes: Any = {"sections": {"task": [{**NOTE, **item}]}, "names": names or {}}
+    return {"modes": {"mode": "code", "read_to": ["m"], **notes, **NUMBERS}}
 
 
 def turns(**outcome: Any) -> dict[str, Any]:
     """Return the part of a state that has what was done in turns."""
-    empty: dict[str, Any] = {"files_changed": [], "failed_commands": []}
-    return {"turns": {"done": {"m": {**empty, **outcome}}, "running": empty, "calls": {}}}
+    return {"turns": {"done": {"m": {**NO_OUTCOME, **outcome}}, "running": NO_OUTCOME, "calls": {}}}
+
+
+def block(**fields: Any) -> dict[str, Any]:
+    return {"blocks": {"h": {"text": "", "ids": [], **fields}}}
 
 
 PARTS: list[dict[str, Any]] = [
     {"pins": [{"id": "pin_0123abcd", "text": CARD, "by": "tool", "source": "a12f03"}]},
-    *(
-        {"blocks": {"h": {"text": "", "ids": [], **one}}}
-        for one in (
-            {"text": CARD},
-            {"notes": CARD},
-            {"sections": {"task": [CARD]}},
-            {"named": [CARD]},
-        )
-    ),
-    *(
-        modes(**one)
-        for one in ({"text": CARD}, {"key": CARD}, {"rationale": CARD}, {"rejected": [CARD]})
-    ),
-    modes({CARD: 3}),
-    turns(files_changed=[CARD]),
-    turns(failed_commands=[{"command": CARD, "exit_code": 1}]),
+    *(block(text=CARD), block(notes=CARD), block(sections={"task": [CARD]}), block(named=[CARD])),
+    *(modes(text=CARD), modes(key=CARD), modes(rationale=CARD), modes(rejected=[CARD])),
+    *(modes({CARD: 3}), turns(files_changed=[CARD]), turns(failed_commands=[FAILED])),
 ]
 
 
@@ -166,17 +164,12 @@ def test_no_text_of_a_state_keeps_the_words(store: TranscriptStore):
 
 
 def test_an_interrupt_can_be_resumed_by_its_id(store: TranscriptStore):
-    class Form(TypedDict):
-        card: str
-
-    builder = StateGraph(Form).add_node("ask", lambda _: {"card": interrupt(f"Still {CARD}?")})
-    graph = builder.add_edge(START, "ask").compile(checkpointer=TokenMemorySaver(store))
-    config = {"configurable": {"thread_id": "t"}}
-    graph.invoke({"card": ""}, config)
+    graph = graph_on(store, lambda _: {"form": interrupt(f"Still {CARD}?")}, State)
+    graph.invoke({"form": ""}, thread("t"))
     store.redact(re.compile(r"\d+-?"), "*", everywhere=True)
-    (asked,) = graph.get_state(config).interrupts
+    (asked,) = graph.get_state(thread("t")).interrupts
     assert asked.value == "Still **Quokka?"
-    assert graph.invoke(Command(resume={asked.id: "yes"}), config) == {"card": "yes"}
+    assert graph.invoke(Command(resume={asked.id: "yes"}), thread("t"))["form"] == "yes"
 
 
 def test_only_ids_that_an_application_chose_are_reported(store: TranscriptStore):
@@ -199,16 +192,13 @@ def test_names_of_fields_are_kept_and_reported(store: TranscriptStore):
 
 def test_wrong_use_is_refused_and_nothing_is_changed(store: TranscriptStore):
     store.add("s", [HumanMessage("hi there")], user_id="ann")
-    for scope in (
-        {},
-        {"session_id": "s", "everywhere": True},
-        {"session_id": "s", "user_id": "bob"},
-    ):
+    one = {"session_id": "s"}
+    for scope in ({}, {**one, "everywhere": True}, {**one, "user_id": "bob"}):
         with pytest.raises(ScopeError):
             store.redact("hi", **scope)
-    for given in (("",), ("hi", "hi!"), (re.compile("x*"),), (7,)):
+    for words in (("",), ("hi", "hi!"), (re.compile("x*"),), (7,)):
         with pytest.raises(ConfigurationError):
-            store.redact(*given, everywhere=True)
+            store.redact(*words, everywhere=True)
     assert texts(store.messages("s")) == ["hi there"]
 
 
@@ -225,20 +215,19 @@ def test_words_that_come_back_are_an_error(store: TranscriptStore, monkeypatch: 
         store.redact(CARD, everywhere=True)
 
 
-def test_superseded_wordings_are_purged_and_what_a_checkpoint_has_stays(tmp_path: Path):
-    with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
-        store.add("s", [HumanMessage(f"old {CARD}", id="m")])
-        store.add("s", [HumanMessage("new", id="m")])
-        receipt = store.purge_superseded(session_id="s")
-        assert (receipt.counts, receipt.unreached) == ({"messages": 1}, ())
-        assert texts(store.messages("s", include_superseded=True)) == ["new"]
-        assert leaks(tmp_path) == []
-        graph, config = graph_on(store), {"configurable": {"thread_id": "t"}}
-        graph.invoke({"messages": [HumanMessage("one", id="h")]}, config)
-        graph.update_state(config, {"messages": [HumanMessage("two", id="h")]})
-        receipt = store.purge_superseded(everywhere=True)
-        assert (receipt.counts, len(receipt.unreached)) == ({}, 1)
-        assert [*graph.get_state_history(config)][-1] is not None
+def test_superseded_wordings_are_purged_and_what_a_checkpoint_has_stays(file_store, tmp_path):
+    file_store.add("s", [HumanMessage(f"old {CARD}", id="m")])
+    file_store.add("s", [HumanMessage("new", id="m")])
+    receipt = file_store.purge_superseded(session_id="s")
+    assert (receipt.counts, receipt.unreached) == ({"messages": 1}, ())
+    assert texts(file_store.messages("s", include_superseded=True)) == ["new"]
+    assert leaks(tmp_path) == []
+    graph = graph_on(file_store)
+    graph.invoke({"messages": [HumanMessage("one", id="h")]}, thread("t"))
+    graph.update_state(thread("t"), {"messages": [HumanMessage("two", id="h")]})
+    receipt = file_store.purge_superseded(everywhere=True)
+    assert (receipt.counts, len(receipt.unreached)) == ({}, 1)
+    assert [*graph.get_state_history(thread("t"))][-1] is not None
 
 
 class Form(BaseModel, extra="allow"):
@@ -266,3 +255,132 @@ def test_no_value_is_lost_where_two_keys_are_redacted_alike():
         "[redacted] (2)": 1,
         "[redacted]": 2,
     }
+
+
+# Whatever words are redacted, digits and names of fields among them, everything can be read
+
+
+WORDS = [
+    *("12", "text", "type", "id", "human", "memory", "code", "ann", "Elm Street 12"),
+    *map(re.compile, (r"\d+", r"[A-Za-z]\w+", r"\b\d{3}\b", r"\d{4}-\d\d-\d\d", r"[0-9a-f]{4}")),
+]
+OTHERS = ["mode", "name", "error", "success", "args", "word", "c1", "q", "end", "what-is-this", "s"]
+
+
+def is_in(what: str | re.Pattern[str], text: str) -> bool:
+    return re.search(re.escape(what) if isinstance(what, str) else what, text) is not None
+
+
+def shown(messages: list[Any]) -> list[str]:
+    """Return the texts of messages, and what the calls in them say."""
+    calls = [call for one in messages for call in getattr(one, "tool_calls", ())]
+    values = [value for call in calls for value in call["args"].values()]
+    return [one.text for one in messages] + [value for value in values if isinstance(value, str)]
+
+
+@pytest.mark.slow
+@given(conversations(), st.sampled_from([*WORDS, *OTHERS]))
+def test_a_transcript_can_be_read_and_loses_the_words(given: Any, what: Any):
+    with TranscriptStore("sqlite://", shared=True) as store:
+        store.add("s", given)
+        kinds = [one.type for one in store.messages("s")]
+        store.redact(what, "*", everywhere=True)
+        found = store.messages("s")
+        assert [one.type for one in found] == kinds
+        assert [one for one in shown(found) if is_in(what, one)] == []
+
+
+@tool
+def lookup(q: str) -> str:
+    """Look something up."""
+    return f"record 123 of {q}: Elm Street 12, code 0."
+
+
+def answered(messages: list[Any]) -> AIMessage:
+    if messages[-1].type != "human":
+        return AIMessage("It is Elm Street 12, born 1980-01-02.")
+    args = {"q": "Elm Street 12"}
+    return AIMessage("Looking.", tool_calls=[{"name": "lookup", "args": args, "id": "call_12"}])
+
+
+CONFIG = {"configurable": {"thread_id": "t12", "user_id": "ann"}}
+
+
+class Everything:
+    """An application on a file, with an agent, a history, documents and notes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = TranscriptStore(folder / "memory.db")
+        self.notes = Notebook(SqlStore(self.store), project="shop")
+        recall = Recall(self.store, scope="user")
+        options: dict[str, Any] = {"background": False, "mode": "code", "notes": self.notes}
+        self.memory = memory = TokenMemory(1_500, recall=recall, **options)
+        self.history = TokenMemoryChatHistory("s1", memory=memory, store=self.store, user_id="ann")
+        kept: Any = {"middleware": [TokenMemoryMiddleware(memory)]}
+        saver = TokenMemorySaver(self.store)
+        self.agent = create_agent(Talker(answer=answered), [lookup], checkpointer=saver, **kept)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled")
+    app = Everything(folder)
+    app.notes.add("Likes green tea, 12 cups.", level="global", key="Tea", user_id="ann")
+    app.notes.add("Deploy to Elm Street 12.", user_id="ann", tags=["text 123"])
+    for n in range(8):
+        said = f"We decided on type {n}, not on text 123. I live at Elm Street 12. " * 3
+        app.history.add_messages([HumanMessage(said), AIMessage("Noted, 1980-01-02.")])
+        assert app.history.messages
+    app.history.pin("Elm Street 12, code 123")
+    app.agent.invoke({"messages": "The mode is text, at Elm Street 12."}, CONFIG)
+    app.agent.update_state(CONFIG, pin_update("Elm Street 12"))
+    app.agent.update_state(CONFIG, {"memory_mode": "code"})
+    app.agent.invoke({"messages": "And now, human 12?"}, CONFIG)
+    app.memory.recall.add_documents([Document("invoice 123 of text")], user_id="ann")
+    app.store.close()
+    return folder
+
+
+KEPT_TEXTS = {"text", "notes", "rationale", "rejected", "command", "files_changed"}
+
+
+def texts_in(state: Any, key: str = "") -> Iterator[str]:
+    """Return the texts of a state that come from the conversation."""
+    if isinstance(state, dict):
+        for name, value in state.items():
+            yield from texts_in(value, name)
+    elif isinstance(state, list):
+        for value in state:
+            yield from texts_in(value, key)
+    elif key in KEPT_TEXTS and isinstance(state, str):
+        yield state
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", WORDS, ids=str)
+def test_everything_can_be_read_and_loses_the_words(filled: Path, tmp_path: Path, what: Any):
+    shutil.copytree(filled, tmp_path / "copy")
+    app = Everything(tmp_path / "copy")
+    pins = [pin["id"] for pin in app.history.pins()]
+    app.memory.redact(what, "*", user_id="ann")
+    said = shown(app.history.full_history())
+    said += [pin["text"] for pin in app.history.pins()]
+    said += texts_in(app.store.state("s1", user_id="ann").state)
+    assert [pin["id"] for pin in app.history.pins()] == pins
+    kept = app.notes.list(user_id="ann")
+    assert sorted(note.key or "" for note in kept) == ["", "Tea"]
+    said += [text for note in kept for text in (note.content, *note.tags)]
+    states = [*app.agent.get_state_history(CONFIG)]
+    for one in states:
+        said += shown(one.values.get("messages", []))
+        said += [pin["text"] for pin in (one.values.get("token_memory_pins") or {}).values()]
+        assert one.metadata["user_id"] == "ann"
+    found = app.memory.recall.search("invoice", session_id="s1", user_id="ann")
+    said += [one.text for one in found]
+    assert [text for text in said if is_in(what, text)] == []
+    assert [*app.agent.checkpointer.list(None, filter={"user_id": "ann"})]
+    assert app.agent.checkpointer.examine().findings == ()
+    assert app.history.messages
+    asked = len(states[0].values["messages"])
+    assert len(app.agent.invoke({"messages": "Go on."}, CONFIG)["messages"]) > asked
+    app.store.close()

@@ -2,7 +2,6 @@
 
 import json
 import math
-import sqlite3
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,74 +25,50 @@ from pydantic import BaseModel
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.message_json import checksum
+from tests.storage.samples import sql
 from tests.strategies import conversations
 
-USAGE = {
-    "input_tokens": 5,
-    "output_tokens": 7,
-    "total_tokens": 12,
-    "input_token_details": {"cache_read": 3},
-    "output_token_details": {"reasoning": 2},
-}
+DETAILS = {"input_token_details": {"cache_read": 3}, "output_token_details": {"reasoning": 2}}
+USAGE = {"input_tokens": 5, "output_tokens": 7, "total_tokens": 12, **DETAILS}
 CALL = {"name": "look", "args": {"q": ["数", None, 1.5]}, "id": "c1", "type": "tool_call"}
-BROKEN = {
-    "name": "look",
-    "args": '{"q": ',
-    "id": "c2",
-    "error": "no JSON",
-    "type": "invalid_tool_call",
-}
+BROKEN = {"name": "look", "args": '{"q": ', "id": "c2", "error": "", "type": "invalid_tool_call"}
 NUMBERS = [2**64, -(2**70), 10**400, 0.1, 1e308, math.inf, 2**53 + 1, True, None]
+TEXTS = ["a\x00b", "\udfff\ud800 \ude00\ud83d", "\\ud800 \\x00", "\r\n\t", "x" * 100_000]
+ANSWERED = {
+    "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "abc"},
+        {"type": "redacted_thinking", "data": "xyz"},
+        {"type": "text", "text": "ok", "citations": [{"cited_text": "x", "start": 0}]},
+        {"type": "tool_use", "id": "c1", "name": "look", "input": {"q": 1}},
+    ],
+    "usage_metadata": USAGE,
+    "response_metadata": {"model_name": "m", "logprobs": {"content": [-1.5, 1e-300]}},
+    "additional_kwargs": {"reasoning_content": "…", "refusal": None},
+}
+BLOCKS_V1 = [
+    {"type": "reasoning", "reasoning": "so", "extras": {"signature": "s"}},
+    {"type": "text", "text": "v1"},
+    {"type": "tool_call", "id": "c3", "name": "look", "args": {}},
+]
+V1 = {"output_version": "v1"}
+FAILED = {"status": "error", "artifact": {"rows": [1, 2, {"a": None}]}, "name": "look"}
 EVERY_TYPE = [
     SystemMessage("Be brief.", id="1", additional_kwargs={"cache_control": {"type": "ephemeral"}}),
     HumanMessage([{"type": "text", "text": "hi"}, "and"], id="2", name="ann"),
     HumanMessage([{"type": "image", "base64": "AAAA", "mime_type": "image/png"}], id="3"),
-    AIMessage(
-        [
-            {"type": "thinking", "thinking": "hm", "signature": "abc"},
-            {"type": "redacted_thinking", "data": "xyz"},
-            {"type": "text", "text": "ok", "citations": [{"cited_text": "x", "start": 0}]},
-            {"type": "tool_use", "id": "c1", "name": "look", "input": {"q": 1}},
-        ],
-        id="4",
-        tool_calls=[CALL],
-        invalid_tool_calls=[BROKEN],
-        usage_metadata=USAGE,
-        response_metadata={"model_name": "m", "logprobs": {"content": [-1.5, 1e-300]}},
-        additional_kwargs={"reasoning_content": "…", "refusal": None},
-        name="bot",
-    ),
-    AIMessage(
-        content_blocks=[
-            {"type": "reasoning", "reasoning": "so", "extras": {"signature": "s"}},
-            {"type": "text", "text": "v1"},
-            {"type": "tool_call", "id": "c3", "name": "look", "args": {}},
-        ],
-        id="5",
-        response_metadata={"output_version": "v1"},
-    ),
-    ToolMessage(
-        "no",
-        id="6",
-        tool_call_id="c1",
-        status="error",
-        artifact={"rows": [1, 2, {"a": None}]},
-        name="look",
-    ),
+    AIMessage(**ANSWERED, id="4", tool_calls=[CALL], invalid_tool_calls=[BROKEN], name="bot"),
+    AIMessage(content_blocks=BLOCKS_V1, id="5", response_metadata=V1),
+    ToolMessage("no", id="6", tool_call_id="c1", **FAILED),
     ToolMessage([{"type": "text", "text": "x"}], id="7", tool_call_id="c3", artifact=NUMBERS),
     FunctionMessage("1", id="8", name="old"),
     ChatMessage("hello", id="9", role="developer"),
     HumanMessage("", id="10", response_metadata={"tokenmem": {"pinned": True}}),
     AIMessage("extra", id="11", example=True, custom_field={"kept": 1}),
+    *(HumanMessage(t, id=f"t{n}", additional_kwargs={t: [t]}, name=t) for n, t in enumerate(TEXTS)),
 ]
+CALLS = [{"name": "f", "args": '{"a": 1}', "id": "c", "index": 0}]
 CHUNKS = [
-    AIMessageChunk(
-        "hel",
-        id="12",
-        tool_call_chunks=[{"name": "f", "args": '{"a": 1}', "id": "c", "index": 0}],
-        usage_metadata=USAGE,
-        chunk_position="last",
-    ),
+    AIMessageChunk("hel", tool_call_chunks=CALLS, usage_metadata=USAGE, chunk_position="last"),
     HumanMessageChunk("x", id="13"),
     ToolMessageChunk("y", id="14", tool_call_id="c", artifact={"z": 1}),
 ]
@@ -137,15 +112,6 @@ def test_any_conversation_comes_back_equal(said):
         assert mine == theirs.model_copy(update={"id": mine.id})
 
 
-@pytest.mark.parametrize(
-    "text", ["a\x00b", "\udfff\ud800 \ude00\ud83d", "\\ud800 \\x00", "\r\n\t", "x" * 100_000]
-)
-def test_any_text_comes_back_equal(store, text):
-    message = HumanMessage(text, id="m", additional_kwargs={text[:9]: [text]}, name=text)
-    store.add("s", [message])
-    assert store.messages("s") == [message]
-
-
 class Model(BaseModel):
     x: int = 1
 
@@ -161,19 +127,12 @@ class Odd:
 
 
 def test_objects_in_artifacts_become_plain_data_or_text_with_one_warning(store, caplog):
-    moment = datetime(2026, 1, 1, tzinfo=UTC)
-    plain = [Model(), Data(), (1,), b"\x00\xff", {1: 2}, moment, UUID(int=5), frozenset({3})]
+    moment, key = datetime(2026, 1, 1, tzinfo=UTC), UUID(int=5)
+    plain = [Model(), Data(), (1,), b"\x00\xff", {1: 2}, moment, key, frozenset({3})]
     store.add("s", [ToolMessage("", tool_call_id="c", artifact=plain)])
-    assert store.messages("s")[0].artifact == [
-        {"x": 1},
-        {"y": [1, 2]},
-        [1],
-        {"base64": "AP8="},
-        {"1": 2},
-        "2026-01-01T00:00:00+00:00",
-        str(UUID(int=5)),
-        [3],
-    ]
+    time = "2026-01-01T00:00:00+00:00"
+    read = [{"x": 1}, {"y": [1, 2]}, [1], {"base64": "AP8="}, {"1": 2}, time, str(key), [3]]
+    assert store.messages("s")[0].artifact == read
     assert caplog.records == []
     loop: list[object] = []
     loop.append(loop)
@@ -201,10 +160,7 @@ def test_marks_that_a_view_added_are_not_stored_and_times_are_utc(store, told):
 def test_a_stored_body_of_an_unknown_type_is_damage_and_nothing_is_imported(file_store, path):
     file_store.add("s", [HumanMessage("x", id="x")])
     body = json.dumps({"type": "antigravity.Message", "lc": 1, "id": ["antigravity"], "data": {}})
-    with sqlite3.connect(path) as raw:
-        change = "UPDATE tokenmem_messages SET message = ?, checksum = ?"
-        raw.execute(change, (body, checksum(body)))
-    raw.close()
+    sql(path, f"UPDATE tokenmem_messages SET message = '{body}', checksum = {checksum(body)}")  # noqa: S608
     with pytest.raises(CorruptStoreError, match="backup"):
         file_store.messages("s")
     assert "antigravity" not in sys.modules

@@ -1,44 +1,45 @@
 """A transcript: ids, order, resends, edits, owners, and who may share a store."""
 
 import logging
+from collections import defaultdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 from sqlalchemy import text
 
-from langchain_tokenmem import Recall, TokenMemorySaver, TranscriptStore
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.errors import CorruptStoreError, ScopeError, StoreError
-from tests.storage.samples import save_state, state, texts, turn
+from langchain_tokenmem.errors import ScopeError, StoreError
+from tests.adapters.integrations import thread
+from tests.storage.samples import graph_on, save_state, state, texts, turn
 from tests.strategies import conversations
 
 ODD_IDS = ["../x", "/etc/passwd", "x' OR '1'='1", "😀", "a\\x00b", "%", "_", " a", "a", "A", "1"]
 ODD_IDS += ["1.0", "é", "e\u0301", "x" * 500, "😀" * 250]
 
 
-def human(words: str, name: str = "m") -> HumanMessage:
-    return HumanMessage(words, id=name)
+def human(words: str, name: str = "m", year: int = 0) -> HumanMessage:
+    marks = {"tokenmem": {"created_at": f"{year}-02-01T00:00:00+00:00"}} if year else {}
+    return HumanMessage(words, id=name, response_metadata=marks)
 
 
 # --- resends
 
 
-def test_a_resent_window_is_recognised_by_one_id_in_it(store):
-    first = [HumanMessage("a"), AIMessage("b", id="b"), HumanMessage("c"), AIMessage("d", id="d")]
-    store.add("s", first)
-    assert store.add("s", [HumanMessage("c"), AIMessage("d", id="d"), HumanMessage("e")])
+def test_a_resent_window_is_recognised_by_one_id_in_it_and_a_long_list_by_its_length(store):
+    end = [HumanMessage("c"), AIMessage("d", id="d")]
+    store.add("s", [HumanMessage("a"), AIMessage("b", id="b"), *end])
+    assert len(store.add("s", [*end, HumanMessage("e")])) == 1
     assert texts(store.messages("s")) == ["a", "b", "c", "d", "e"]
-
-
-def test_resends_of_long_repetitive_lists_are_recognised(store):
     said = [HumanMessage("yes") for _ in range(60)]
-    assert len(store.add("s", said)) == 60
-    assert store.add("s", said) == []
-    assert len(store.add("s", said[1:])) == 59
+    assert [len(store.add("t", given)) for given in (said, said, said[1:])] == [60, 0, 59]
 
 
 # --- edits
@@ -68,24 +69,6 @@ def test_an_answer_under_the_id_of_another_is_logged_and_a_redaction_is_not(stor
     assert "always was stored with another wording" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "UPDATE tokenmem_messages SET message = replace(message, 'redacted', 'raw')",
-        "UPDATE tokenmem_messages SET message = NULL WHERE is_shown",
-        "DELETE FROM tokenmem_messages WHERE seq = 1",
-    ],
-)
-def test_a_damaged_or_missing_edit_is_an_error_and_never_the_superseded_words(store, damage):
-    store.add("s", [human("raw"), AIMessage("ok", id="a")])
-    store.add("s", [human("redacted")])
-    with store.database.writing("damage") as connection:
-        connection.execute(text(damage))
-    for superseded in (False, True):
-        with pytest.raises(CorruptStoreError):
-            store.messages("s", include_superseded=superseded)
-
-
 def test_a_process_without_recall_takes_superseded_words_out_of_the_index(path):
     with TranscriptStore(path, shared=True) as store, Recall(store):
         store.add("s", [human("The code is QUOKKA."), human("The key is here.", "n")])
@@ -101,15 +84,14 @@ def test_a_process_without_recall_takes_superseded_words_out_of_the_index(path):
 
 
 def test_an_edit_reaches_the_threads_next_request_and_no_older_checkpoint(store: TranscriptStore):
-    seen, config = [], {"configurable": {"thread_id": "t"}}
+    seen = []
 
     def answer(state: MessagesState) -> dict[str, list[AIMessage]]:
         seen.append(texts(state["messages"]))
         return {"messages": [AIMessage("ok")]}
 
-    builder = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer")
-    graph = builder.compile(checkpointer=TokenMemorySaver(store))
-    graph.invoke({"messages": [HumanMessage("In Rome.", id="m")]}, config)
+    graph, config = graph_on(store, answer), thread("t")
+    graph.invoke({"messages": [human("In Rome.")]}, config)
     store.edit("t", "m", HumanMessage("In Oslo."))
     assert texts(store.messages("t")) == ["In Oslo.", "ok"]
     graph.invoke({"messages": [HumanMessage("And?")]}, config)
@@ -124,27 +106,22 @@ def test_an_edit_reaches_the_threads_next_request_and_no_older_checkpoint(store:
         store.edit("t", "n", HumanMessage("x"))
 
 
-def test_an_edit_may_name_a_time_of_its_own(store: TranscriptStore):
-    times = [{"tokenmem": {"created_at": f"202{year}-01-01T00:00:00+00:00"}} for year in (0, 1)]
-    store.add(
-        "s", [HumanMessage("In Rome.", id="m", response_metadata=times[0]), human("Oslo", "m")]
-    )
-    assert [row.created_at.year for row in store.rows("s")] == [2020]
-    store.add("s", [HumanMessage("In Lund.", id="m", response_metadata=times[1])])
-    store.add("s", [human("In Bern.", "m")])
-    assert [row.created_at.year for row in store.rows("s")] == [2021]
+def test_an_edit_may_name_another_time(store: TranscriptStore):
+    for edit, year in (
+        *((human("In Rome.", year=2020), 2020), (human("In Oslo."), 2020)),
+        *((human("In Lund.", year=2021), 2021), (human("In Bern."), 2021)),
+    ):
+        store.add("s", [edit])
+        assert [row.created_at.year for row in store.rows("s")] == [year]
 
 
 def test_an_edit_keeps_the_time_of_its_message_and_is_an_activity(store: TranscriptStore):
-    long_ago = {"tokenmem": {"created_at": "2020-02-01T00:00:00+00:00"}}
-    said = [HumanMessage("In Rome.", id=name, response_metadata=long_ago) for name in "mno"]
-    builder = StateGraph(MessagesState).add_node("end", lambda _: {}).add_edge(START, "end")
-    graph = builder.compile(checkpointer=TokenMemorySaver(store))
-    config = {"configurable": {"thread_id": "t"}}
-    graph.invoke({"messages": said}, config)
+    said = [human("In Rome.", name, 2020) for name in "mno"]
+    graph = graph_on(store)
+    graph.invoke({"messages": said}, thread("t"))
     with Recall(store) as recall:
-        graph.invoke({"messages": [human("In Oslo.")]}, config)
-        store.edit("t", "n", HumanMessage("In Oslo.", response_metadata=long_ago))
+        graph.invoke({"messages": [human("In Oslo.")]}, thread("t"))
+        store.edit("t", "n", human("In Oslo.", "n", 2020))
         store.add("s", said)
         store.add("s", [human("In Oslo."), human("In Oslo.", "n")])
         assert len({row.created_at for name in "st" for row in store.rows(name)}) == 1
@@ -205,13 +182,9 @@ def test_ids_that_name_nothing_are_refused_everywhere(store, bad):
     ):
         with pytest.raises(ScopeError, match="session_id"):
             ask(bad)
-    for ask in (
-        lambda: store.add("s", turn(1), user_id=bad),
-        lambda: store.messages("s", user_id=bad),
-    ):
-        if bad is not None:
-            with pytest.raises(ScopeError, match="user_id"):
-                ask()
+    for ask in (partial(store.add, "s", turn(1)), partial(store.messages, "s")):
+        with pytest.raises(ScopeError, match="user_id"):
+            ask(user_id=" " if bad is None else bad)
     assert store.sessions() == []
 
 
@@ -221,3 +194,83 @@ async def test_async_methods_do_what_their_twins_do(path):
         assert await store.amessages("s", user_id="ann") == turn(1)
         assert await store.aclear("s") == 2
         assert await store.amessages("s") == []
+
+
+# Any sequence of calls does what a plain list would do
+
+
+SESSIONS = st.sampled_from(["s", "t 😀", "../s"])
+WORDS = st.sampled_from(["yes", "no", "", "\ud800", "数据"])
+
+
+class Store(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = TranscriptStore("sqlite://")
+        self.said: dict[str, list[tuple[str, object]]] = defaultdict(list)
+        self.first: dict[str, int] = defaultdict(lambda: 1)
+        self.states: dict[str, object] = {}
+        self.numbers = count()
+
+    @rule(session=SESSIONS, start=st.integers(0, 5), words=st.lists(WORDS, max_size=4))
+    def add_named(self, session, start, words):
+        """As a client does that names its messages, and sends the newest ones again."""
+        known = [HumanMessage(text, id=name) for name, text in self.said[session][start:]]
+        new = [HumanMessage(word, id=f"m{next(self.numbers)}") for word in words]
+        assert self.store.add(session, [*known, *new]) == [message.id for message in new]
+        self.said[session] += [(m.id, m.content) for m in new]
+
+    @rule(session=SESSIONS, word=WORDS)
+    def add_a_turn(self, session, word):
+        """As a chat does: the user's words bring no id, the model's do."""
+        answer = AIMessage("ok", id=f"a{next(self.numbers)}")
+        added = self.store.add(session, [HumanMessage(word), answer])
+        self.said[session] += zip(added, (word, "ok"), strict=True)
+
+    @rule(session=SESSIONS)
+    def resend_what_is_stored(self, session):
+        assert self.store.add(session, self.store.messages(session)) == []
+
+    @rule(session=SESSIONS)
+    def clear(self, session):
+        before = self.store.state(session).version
+        assert self.store.clear(session) == len(self.said[session])
+        self.first[session] += len(self.said[session])
+        self.said[session], self.states[session] = [], None
+        assert before == 0 or self.store.state(session).version == before + 1
+
+    @rule(session=SESSIONS)
+    def erase(self, session):
+        self.store.erase(session)
+        self.said[session], self.first[session], self.states[session] = [], 1, None
+
+    @rule(session=SESSIONS, guess=st.integers(-1, 1), text=WORDS)
+    def save_state(self, session, guess, text):
+        version = self.store.state(session).version
+        new = state("pointer", text=text)
+        assert self.store.save_state(session, new, expected=version + guess) == (guess == 0)
+        if guess == 0:
+            self.states[session] = new
+            assert self.store.state(session).version > version
+
+    @invariant()
+    def nothing_is_lost_doubled_or_moved(self):
+        for session, said in self.said.items():
+            rows = self.store.rows(session)
+            assert [(row.message.id, row.message.content) for row in rows] == said
+            assert [row.seq for row in rows] == [self.first[session] + i for i in range(len(said))]
+            assert self.store.count(session) == len(said)
+
+    @invariant()
+    def the_state_is_the_one_that_won(self):
+        for session, wanted in self.states.items():
+            assert self.store.state(session).state == wanted
+
+    def teardown(self) -> None:
+        self.store.close()
+
+
+TestStore = pytest.mark.slow(Store.TestCase)
+TestStore.settings = settings(
+    max_examples=settings.default.max_examples // 2, stateful_step_count=15
+)

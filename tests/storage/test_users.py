@@ -17,16 +17,11 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.state import new_state
-from tests.fakes import CharCounter
 from tests.summarize.models import Scripted
 
 USERS = {"ann": "quokka", "bob": "walrus"}
 
 Call = Callable[[TranscriptStore, str, str | None], Any]
-
-
-def _version(store: TranscriptStore, session: str, user: str | None) -> int:
-    return store.conversation(session, user_id=user)[0].version
 
 
 def _searched(store: TranscriptStore, session: str, user: str | None) -> Any:
@@ -37,11 +32,9 @@ def _searched(store: TranscriptStore, session: str, user: str | None) -> Any:
 
 
 def _chained(store: TranscriptStore, session: str, user: str | None) -> Any:
-    model = Scripted(answer=str)
-    chain = with_token_memory(model, TokenMemory(TokenBudget(2_000), counter=CharCounter()), store)
-    return chain.invoke(
-        "What is secret?", {"configurable": {"session_id": session, "user_id": user}}
-    )
+    chain = with_token_memory(Scripted(answer=str), TokenMemory(2_000), store)
+    owner = {"session_id": session, "user_id": user}
+    return chain.invoke("What is secret?", {"configurable": owner})
 
 
 READS: dict[str, Call] = {
@@ -61,9 +54,7 @@ READS: dict[str, Call] = {
 }
 WRITES: dict[str, Call] = {
     "add": lambda s, i, u: s.add(i, [HumanMessage("more")], user_id=u),
-    "save_state": lambda s, i, u: s.save_state(
-        i, new_state(), expected=_version(s, i, u), user_id=u
-    ),
+    "save_state": lambda s, i, u: s.save_state(i, new_state(), expected=0, user_id=u),
     "set_budget": lambda s, i, u: s.set_budget(i, TokenBudget(4_000), user_id=u),
     "lease": lambda s, i, u: s.lease(i, "me", 1.0, user_id=u),
     "keep": lambda s, i, u: s.keep_session(i, user_id=u),
