@@ -146,7 +146,7 @@ def test_notes_leak_to_no_other_session_of_a_user_and_search_never_finds_them(st
 OLD = [HumanMessage(f"{DECISION} Budget: $50k", id="first"), AIMessage("ok", id="reply")]
 
 
-def test_a_client_that_sends_the_whole_list_again_keeps_its_notes():
+def test_a_client_that_sends_the_whole_list_again_keeps_its_notes(caplog):
     """No checkpointer, new ids with every call: what is covered is known by its words."""
     model = StrictModel(script=[])
     agent = create_agent(model, middleware=[TokenMemoryMiddleware(memory_of(mode="reasoning"))])
@@ -158,6 +158,7 @@ def test_a_client_that_sends_the_whole_list_again_keeps_its_notes():
     request = contents(model.seen[-1])
     assert "conversation_summary" in request
     assert "Constraints: Budget: $50k" in request[request.index(FENCE) :]
+    assert "A conversation without a name: The memory's state was not kept" in caplog.text
 
 
 @pytest.mark.slow
