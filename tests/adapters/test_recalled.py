@@ -76,10 +76,11 @@ def test_the_question_of_a_prompt_is_looked_for_and_nothing_is_found_twice(recal
     prompt = f"<context>{documents}</context>\n<question>{QUESTION}</question>"
     history.add_messages([HumanMessage(prompt, id="ask")])
     view = history.view()
-    assert str(view.messages[-1].content).startswith(FENCE)
+    block = str(view.messages[-1].content).partition("</recalled_messages>")[0]
+    assert "The code is ZEBRA today." in block
     assert view.usage.parts["memory_block"] == view.usage.parts["recalled"] > 0
     history.add_messages([AIMessage("A code."), HumanMessage(QUESTION)])
-    assert contents(history.messages).count("The code is ZEBRA today.") == 1
+    assert "ZEBRA today" not in str(history.messages[-1].content), "it stands in a live block"
     assert queries == [QUESTION] * 2
 
 
