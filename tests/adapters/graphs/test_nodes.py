@@ -1,17 +1,21 @@
 """The memory as nodes of a graph: what they write, keys and names, pruning."""
 
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_config
 from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph, add_messages
 from langgraph.types import Send
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
+import langchain_tokenmem
 from langchain_tokenmem import (
     CompactNode,
     MemoryMessagesState,
@@ -21,6 +25,7 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
+from langchain_tokenmem.adapters.run_context import has_channel
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from tests.adapters.integrations import (
     contents,
@@ -37,6 +42,7 @@ from tests.providers import problems
 from tests.summarize.models import Scripted
 
 TURNS = 12
+KEYS = {"__pregel_read", "__pregel_checkpointer", "__pregel_runtime"}
 
 
 def ok() -> dict[str, Any]:
@@ -298,3 +304,23 @@ def test_a_task_is_no_sub_graph(is_graph):
     graph = graph_of(asks) if is_graph else entrypoint(checkpointer=InMemorySaver())(asks)
     graph.invoke({"messages": turns(1)[:1]}, thread())
     assert [(event.session, event.thread) for event in heard.events] == [("t", "t")]
+
+
+# Private keys of LangGraph, for what it has no public way to: reading another channel of the run
+# that a node or a tool is in, and running one node again for an explanation
+
+
+def test_a_node_is_handed_private_keys_of_langgraph_and_no_others_are_used():
+    seen: dict[str, Any] = {}
+
+    def look(_: MessagesState) -> dict[str, Any]:
+        seen["keys"] = get_config()["configurable"].keys() & KEYS
+        seen["channels"] = [has_channel("messages"), has_channel("no_such_channel")]
+        return {}
+
+    graph_of(look).invoke({"messages": "Hi."}, thread())
+    assert seen == {"keys": KEYS, "channels": [True, False]}, "LangGraph has changed a private key"
+    package = Path(langchain_tokenmem.__file__).parent
+    text = "".join(file.read_text("utf-8") for file in package.rglob("*.py"))
+    assert set(re.findall(r'"(__pregel\w+)"', text)) == KEYS
+    assert not re.search(r"(?:from|import) langgraph\S*\._", text)
