@@ -78,22 +78,21 @@ def test_edited_words_leave_a_vector_store_too(store):
         assert len(vectors.store) == count
 
 
-def test_erasing_and_deleting_a_thread_take_superseded_words_along(tmp_path):
+def test_deleting_and_clearing_take_superseded_words_along(tmp_path):
+    """Erasing does, too: tests/contract/test_erase.py."""
     with TranscriptStore(tmp_path / "memory.db") as store:
-        graph = chat(store)
-        for name in ("erased", "deleted", "kept"):
-            words = f"A canary: {name}-4711-XYLOPHONE"
-            for version in (words, f"{words}, edited"):
-                given = {"messages": [HumanMessage(version, id="fact")]}
+        for name in ("deleted", "kept"):
+            graph = chat(store)
+            for words in (f"A canary: {name}-4711", "Edited."):
+                given = {"messages": [HumanMessage(words, id="fact")]}
                 graph.update_state(thread(name), given, as_node="model")
-        store.erase(session_id="erased")
         graph.checkpointer.delete_thread("deleted")
-        store.add("cleared", [HumanMessage("cleared-4711-XYLOPHONE", id="m")])
-        store.add("cleared", [HumanMessage("edited", id="m")])
+        for words in ("A canary: cleared-4711", "Edited."):
+            store.add("cleared", [HumanMessage(words, id="m")])
         store.clear("cleared")
     left = b"".join(p.read_bytes() for p in tmp_path.iterdir())
-    found = [f"{name}-4711".encode() in left for name in ("erased", "deleted", "cleared", "kept")]
-    assert found == [False, False, False, True]
+    found = [f"{name}-4711".encode() in left for name in ("deleted", "cleared", "kept")]
+    assert found == [False, False, True]
 
 
 @pytest.mark.slow

@@ -98,6 +98,7 @@ WRONG = {
         lambda store: TokenMemoryChatHistory("s1", store=store).pin(HumanMessage("hi")),
         r"a HumanMessage cannot be pinned; a pin is a string or the number of a message",
     ),
+    "no name of a middleware": (lambda _: TokenMemoryMiddleware(name=""), "name is"),
     "a blank name of a memory": (lambda _: MemoryNode(TokenMemory(), name=" "), r"name is ' '"),
     "the conversation's own key as name": (
         lambda _: MemoryNode(TokenMemory(), name="messages"),

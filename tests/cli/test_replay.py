@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -14,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_tokenmem import TokenMemory, TranscriptStore
+from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem.__main__ import main
 from langchain_tokenmem.cli import measures
 from langchain_tokenmem.cli import replay as replaying
 from langchain_tokenmem.cli.audit import audit
@@ -83,16 +83,6 @@ def test_faults_of_the_audit_are_in_the_report():
     assert ReplayTotals([report]).illegal == 1
 
 
-def test_a_changed_prefix_is_paid_again():
-    calls = play(Scripted(shows=[None, None, [SAID[1], SAID[5]]])).calls
-    sizes = [4 + len(message.content) for message in SAID]
-    assert [call.new for call in calls] == [sum(sizes[:2]), sum(sizes[2:4]), sum(sizes[4:6])]
-    assert calls[1].price == pytest.approx(0.1 * sum(sizes[:2]) + sum(sizes[2:4]))
-    assert calls[2].price == sizes[1] + sizes[5]
-    assert calls[2].whole_price == pytest.approx(0.1 * sum(sizes[:4]) + sum(sizes[4:6]))
-    assert [call.sent_again for call in calls] == [0, 0, max(0, sizes[1] - sizes[4])]
-
-
 def test_coverage_is_of_what_the_answer_needs_and_the_request_holds():
     long = "word " * 70
     said = [
@@ -126,22 +116,6 @@ def load(tmp_path, text):
 def test_what_cannot_be_played_is_said(tmp_path, text, error):
     with pytest.raises(TokenMemoryError, match=error):
         load(tmp_path, text)
-
-
-def test_legacy_calls_and_halves_of_surrogate_pairs_are_no_faults(tmp_path):
-    call = {"name": "w", "arguments": '{"city": "\\ud83d Lund"}'}
-    said = [
-        {"role": "user", "content": "Weather in Lund? \ud83d"},
-        {"role": "assistant", "content": None, "function_call": call},
-        {"role": "function", "name": "w", "content": "Rain \ud83d"},
-        {"role": "assistant", "content": "Rain."},
-    ]
-    (one,) = load(tmp_path, json.dumps({"messages": said}))
-    report = replay_conversation(
-        one.messages, memory=TokenMemory(8_000), counter=measures.reference_counter()
-    )
-    assert len(report.calls) == 2
-    assert report.faults == []
 
 
 def test_a_store_and_its_export_are_played_like_the_messages_in_them(tmp_path):
@@ -238,17 +212,14 @@ def test_wrong_use_ends_with_2_and_one_line(tmp_path, content, window, error):
 
 
 @pytest.mark.slow
-def test_a_missing_library_is_one_clear_line():
-    code = (
-        "import sys; sys.modules['typer'] = None\n"
-        "from langchain_tokenmem.__main__ import main; main()"
-    )
-    done = subprocess.run(  # noqa: S603  our own interpreter and text
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "pip install 'langchain-tokenmem[cli]'" in done.stderr
+def test_a_missing_library_is_one_clear_line(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.delitem(sys.modules, "langchain_tokenmem.cli.app")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    error = capsys.readouterr().err
+    assert (ended.value.code, error.count("\n")) == (2, 1)
+    assert "pip install 'langchain-tokenmem[cli]'" in error
 
 
 # The audit: each check finds the fault that is planted for it

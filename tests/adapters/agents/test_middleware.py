@@ -22,7 +22,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import create_model
 
 from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TokenMemorySaver
-from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
+from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.summarizers import Summary
 from tests.adapters.integrations import (
     agent_of,
@@ -239,20 +239,6 @@ async def test_a_summary_of_a_call_that_is_cancelled_is_not_made_again(
     assert len({*asked}) == len(asked)
     assert stopped
     assert "was not kept" not in caplog.text
-
-
-@pytest.mark.slow
-def test_two_named_middlewares_coexist_and_one_name_twice_is_an_error():
-    one = TokenMemoryMiddleware(memory_of(4_000), name="wide")
-    two = TokenMemoryMiddleware(memory_of(2_000), name="narrow")
-    model, agent = agent_of(rounds(16), one, two)
-    agent.invoke(GO, thread())
-    assert set(agent.get_state(thread()).values["token_memory"]) == {"wide", "narrow"}
-    assert max(two.memory.count(r).tokens for r in model.seen) <= two.memory.budget.limit
-    with pytest.raises(AssertionError, match="duplicate"):
-        agent_of([], TokenMemoryMiddleware(), TokenMemoryMiddleware())
-    with pytest.raises(ConfigurationError, match="name is"):
-        TokenMemoryMiddleware(name="")
 
 
 @pytest.mark.slow

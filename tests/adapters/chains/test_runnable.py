@@ -1,7 +1,6 @@
 """`with_token_memory`: the whole request is budgeted, behind the prompt, wherever it stands."""
 
 import json
-from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
@@ -37,7 +36,6 @@ PROMPT = ChatPromptTemplate(
     [("system", "You are {who}."), MessagesPlaceholder("history"), ("human", "Please: {input}")]
 )
 KEYS = {"input_messages_key": "input", "history_messages_key": "history"}
-NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 ANSWER = "an answer " * 10
@@ -56,42 +54,10 @@ def check(model: Scripted, memory: Any, *, tools: Any = None, count: int | None 
         assert problems(request) == []
 
 
-async def asked(chain: Any, questions: Any, how: str = "invoke", **more: str) -> int:
-    """Ask a chain, and return the number of pieces of its last answer."""
-    pieces = 1
+async def asked(chain: Any, questions: Any, *, is_async: bool = False, **more: str) -> None:
     for question in questions:
         said = {"input": question, **more}
-        if how == "ainvoke":
-            await chain.ainvoke(said, session())
-        elif how == "astream":
-            pieces = len([piece async for piece in chain.astream(said, session())])
-        elif how == "stream":
-            pieces = len(list(chain.stream(said, session())))
-        elif how == "batch":
-            chain.batch([said], session())
-        else:
-            chain.invoke(said, session())
-    return pieces
-
-
-@pytest.mark.slow
-async def test_invoke_stream_and_batch_give_the_same_requests():
-    seen = []
-    for how in ("invoke", "ainvoke", "stream", "astream", "batch"):
-        with TranscriptStore("sqlite://") as store:
-            model, memory = recorder(), memory_of(1_000, now=lambda: NOON)
-            chain = with_token_memory(PROMPT | model, memory, store, **KEYS)
-            questions = [f"question {number} " * 40 for number in range(8)]
-            pieces = await asked(chain, questions, how, who="a clerk")
-            assert (pieces >= 20) == ("stream" in how)
-            check(model, memory, count=8)
-            assert {request[0].content for request in model.requests} == {"You are a clerk."}
-            assert model.requests[-1][-1].content.startswith("Please: question 7 ")
-            assert "<conversation_summary" in model.requests[-1][1].text
-            assert texts(store.messages("s"))[:2] == ["question 0 " * 40, ANSWER]
-            assert {type(m) for m in store.messages("s")} == {HumanMessage, AIMessage}
-            seen.append([words_of(m for m in r if m.type == "human") for r in model.requests])
-    assert all(each == seen[0] for each in seen)
+        await chain.ainvoke(said, session()) if is_async else chain.invoke(said, session())
 
 
 # Shapes of inputs and outputs
@@ -251,15 +217,17 @@ QUESTIONS = [f"Card 4711, question {number}? " + "why " * 40 for number in range
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("prompt", "how"),
+    ("prompt", "is_async"),
     [
-        (ChatPromptTemplate([("human", AS_TEXT)]), "invoke"),
-        (PromptTemplate.from_template(AS_TEXT), "ainvoke"),
+        (ChatPromptTemplate([("human", AS_TEXT)]), False),
+        (PromptTemplate.from_template(AS_TEXT), True),
     ],
 )
-async def test_a_history_that_a_prompt_writes_as_text_fits(store, prompt, how):
+async def test_a_history_that_a_prompt_writes_as_text_fits(store, prompt, *, is_async):
     model, memory = recorder(), memory_of()
-    await asked(with_token_memory(prompt | model, memory, store, **KEYS), QUESTIONS, how)
+    await asked(
+        with_token_memory(prompt | model, memory, store, **KEYS), QUESTIONS, is_async=is_async
+    )
     check(model, memory, count=20)
     assert model.requests[0][0].text == f"History: \nNow: {QUESTIONS[0]}"
     last = model.requests[-1][0].text
@@ -298,21 +266,25 @@ def as_lines(messages):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "change", "prompt", "how"),
+    ("name", "change", "prompt", "is_async"),
     [
-        ("history", as_masked, PROMPT.partial(who="a clerk"), "invoke"),
-        ("talk", as_fresh, ChatPromptTemplate([("human", "{talk}\nNow: {input}")]), "invoke"),
-        ("history", as_pairs, PROMPT.partial(who="a clerk"), "invoke"),
-        ("history", as_lines, ChatPromptTemplate([("human", AS_TEXT)]), "ainvoke"),
-        ("talk", as_fresh, ChatPromptTemplate([MessagesPlaceholder("talk"), NEW[1]]), "ainvoke"),
+        ("history", as_masked, PROMPT.partial(who="a clerk"), False),
+        ("talk", as_fresh, ChatPromptTemplate([("human", "{talk}\nNow: {input}")]), False),
+        ("history", as_pairs, PROMPT.partial(who="a clerk"), False),
+        ("history", as_lines, ChatPromptTemplate([("human", AS_TEXT)]), True),
+        ("talk", as_fresh, ChatPromptTemplate([MessagesPlaceholder("talk"), NEW[1]]), True),
     ],
 )
 async def test_whatever_a_step_makes_of_the_history_is_sent_and_fits(
-    store, name, change, prompt, how
+    store, name, change, prompt, *, is_async
 ):
     model, memory = recorder(), memory_of(1_000)
     step = RunnablePassthrough.assign(**{name: itemgetter("history") | RunnableLambda(change)})
-    await asked(with_token_memory(step | prompt | model, memory, store, **KEYS), QUESTIONS, how)
+    await asked(
+        with_token_memory(step | prompt | model, memory, store, **KEYS),
+        QUESTIONS,
+        is_async=is_async,
+    )
     check(model, memory, count=20)
     assert "question 19?" in str(model.requests[-1])
     if change is as_masked:

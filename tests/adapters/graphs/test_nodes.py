@@ -28,7 +28,6 @@ from langchain_tokenmem import (
 from langchain_tokenmem.adapters.run_context import has_channel
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from tests.adapters.integrations import (
-    contents,
     graph_of,
     graph_with,
     state_of,
@@ -39,7 +38,6 @@ from tests.adapters.integrations import (
 from tests.contract.chats import Heard
 from tests.fakes import memory_of, own_words, words_of
 from tests.providers import problems
-from tests.summarize.models import Scripted
 
 TURNS = 12
 KEYS = {"__pregel_read", "__pregel_checkpointer", "__pregel_runtime"}
@@ -247,40 +245,7 @@ def test_pruning_asks_for_an_archive_and_a_thread(store):
         CompactNode(memory, archive=store, prune=True).invoke(given)
 
 
-# The functional API
-
-
-@pytest.mark.slow
-def test_a_chat_is_summarized_and_keeps_its_state():
-    memory = memory_of()
-    model, node = Scripted(answer="Yes. " * 40), MemoryNode(memory)
-    questions = [message for message in turns(60) if message.type == "human"]
-
-    @task
-    def remember(state: dict[str, Any]) -> dict[str, Any]:
-        return node.invoke(state)
-
-    @entrypoint(checkpointer=InMemorySaver())
-    def chat(question: Any, *, previous: Any = None) -> Any:
-        state = {"messages": [], **(previous or {})}
-        state["messages"] = add_messages(state["messages"], question)
-        state |= remember(state).result()
-        answer = model.invoke(state.pop("llm_input_messages"))
-        state["messages"] = add_messages(state["messages"], answer)
-        return entrypoint.final(value=answer, save=state)
-
-    written = [
-        event
-        for question in questions
-        for event in chat.stream(question, thread(), stream_mode="custom")
-    ]
-    kinds = [event["event"] for event in written]
-    assert kinds.count("view") == len(model.requests) == len(questions)
-    assert kinds.count("summary") > 1
-    covered = [event["covered"] for event in written if event["event"] == "summary"]
-    assert covered == sorted(covered)
-    assert all(memory.count(request).tokens <= memory.budget.limit for request in model.requests)
-    assert "question 0 " not in contents(model.requests[-1][1:])
+# The functional API: docs/graphs.md has a chat, which is run
 
 
 @pytest.mark.parametrize("is_graph", [False, True])
