@@ -21,11 +21,11 @@ from tests.adapters.checkpoints.saver_graphs import (
     act,
     actions,
     build,
-    config_of,
     run,
     shapes,
 )
 from tests.adapters.checkpoints.saver_twin import Twin, everything, plain
+from tests.adapters.integrations import thread
 
 PLAIN = Shape(("say",), "none", asks=False, sends=0, on_the_loop=False, durability="sync")
 RICH = Shape(
@@ -46,13 +46,13 @@ def played(
     for number, action in enumerate(done):
         act(graph, shape, action, number)
         if looks:
-            list(graph.get_state_history(config_of()))
+            list(graph.get_state_history(thread(THREAD)))
     assert everything(twin.tested, THREAD) == everything(twin.trusted, THREAD)
     return twin, graph
 
 
-def state(graph: Any, thread: str = THREAD) -> Any:
-    found = graph.get_state(config_of(thread))
+def state(graph: Any, name: str = THREAD) -> Any:
+    found = graph.get_state(thread(name))
     return plain([found.values, found.next, [one.value for one in found.interrupts]])
 
 
@@ -97,7 +97,7 @@ def test_state_is_the_same_after_copy_and_migration(shape, done):
             assert (again.copied, again.known) == (0, report.copied + report.known)
             target.delete_thread(THREAD)
         # The copy goes on by itself, and the source does not notice.
-        run(alone, shape, {"log": ["more"]}, config_of("copy"))
+        run(alone, shape, {"log": ["more"]}, thread("copy"))
         assert everything(saver, THREAD) == right
 
 
@@ -165,7 +165,7 @@ def test_state_is_the_same_after_prune(shape, done, keep_last):
         assert state(alone) == before
         memory = build(shape, twin.trusted)
         for one in (alone, memory):
-            run(one, shape, {"log": ["more"], "delta": ["more"]}, config_of())
+            run(one, shape, {"log": ["more"], "delta": ["more"]}, thread(THREAD))
         assert unnamed(state(alone)) == unnamed(state(memory))
         saver.prune([THREAD], strategy="delete")
         assert everything(saver, THREAD) == []
