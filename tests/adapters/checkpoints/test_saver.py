@@ -1,7 +1,6 @@
 """What `TokenMemorySaver` promises beyond the contract of a checkpointer."""
 
 import asyncio
-import shutil
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -45,25 +44,6 @@ def file(tmp_path):
 def on_file(file):
     with TranscriptStore(file) as store:
         yield store
-
-
-# Backups
-
-
-def test_nothing_is_remembered_of_what_a_backup_replaced(file, tmp_path):
-    def said(word):
-        return [HumanMessage(f"{word} {n}", id=f"{word}{n}") for n in range(40)]
-
-    saver = TokenMemorySaver(TranscriptStore(file))
-    first = put(saver, at(), "1", {"messages": said("kept")[:1]})
-    saver.store.close()
-    shutil.copy(file, tmp_path / "backup.db")
-    put(saver, first, "2", {"messages": said("lost")}, 2)
-    saver.store.close()
-    shutil.copy(tmp_path / "backup.db", file)
-    put(saver, first, "2", {"messages": said("new")}, 2)
-    for reader in (saver, TokenMemorySaver(TranscriptStore(file))):
-        assert read(reader)["messages"] == said("new")
 
 
 # Ids, filters and secrets
