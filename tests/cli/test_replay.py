@@ -11,7 +11,13 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    convert_to_openai_messages,
+)
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.__main__ import main
@@ -23,6 +29,7 @@ from langchain_tokenmem.cli.replay import load_conversations, replay_conversatio
 from langchain_tokenmem.cli.replay_totals import ReplayTotals
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.state import new_state
+from tests.adapters.integrations import tool_turns
 from tests.cli.command import ran
 
 READ = {"name": "read", "args": {}, "id": "c"}
@@ -102,6 +109,20 @@ def test_coverage_is_of_what_the_answer_needs_and_the_request_holds():
 # --- recordings: every form of message file is read in tests/adapters/migration
 
 
+def test_legacy_calls_and_halves_of_surrogate_pairs_are_no_faults(tmp_path):
+    call = {"name": "w", "arguments": '{"city": "\\ud83d Lund"}'}
+    said = [
+        {"role": "user", "content": "Weather in Lund? \ud83d"},
+        {"role": "assistant", "content": None, "function_call": call},
+        {"role": "function", "name": "w", "content": "Rain \ud83d"},
+        {"role": "assistant", "content": "Rain."},
+    ]
+    (tmp_path / "said.json").write_text(json.dumps(said))
+    found = json.loads(ran("replay", tmp_path / "said.json", "--window", 8_000, "--json"))
+    totals = found["totals"]
+    assert (totals["calls"], totals["with_results"], totals["illegal"]) == (2, 1, 0)
+
+
 def test_a_store_and_its_export_are_played_like_the_messages_in_them(tmp_path):
     url = f"sqlite:///{tmp_path}/memory.db"
     with TranscriptStore(url) as store:
@@ -118,25 +139,11 @@ def test_a_store_and_its_export_are_played_like_the_messages_in_them(tmp_path):
 # The command
 
 
-def recorded_turns(count):
-    said = [{"role": "system", "content": "Be brief."}]
-    for turn in range(count):
-        call = {"id": f"c{turn}", "function": {"name": "read", "arguments": f'{{"n": {turn}}}'}}
-        if turn == 2:
-            call["function"]["arguments"] = '{"n": '
-        said += [
-            {"role": "user", "content": f"What is in file {turn}?"},
-            {"role": "assistant", "content": "", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"c{turn}", "content": f"line {turn}\n" * 60},
-            {"role": "assistant", "content": f"File {turn} is long. " + "Words. " * 60},
-        ]
-    return said
-
-
 @pytest.fixture
 def recording(tmp_path):
     path = tmp_path / "said.jsonl.gz"
-    rows = [{"id": "long", "messages": recorded_turns(12)}, recorded_turns(2)]
+    long, short = map(convert_to_openai_messages, (tool_turns(12), tool_turns(2, words=10)))
+    rows = [{"id": "long", "messages": long}, short]
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
     return path
 
@@ -172,7 +179,7 @@ def test_a_broken_promise_ends_with_1(recording, monkeypatch):
 
     monkeypatch.setattr(replaying, "replay_conversation", spoiled)
     output = ran("replay", recording, "--window", 2_000, code=1)
-    assert "before m2: planted" in output
+    assert "before m1: planted" in output
     assert "... and 8 more" in output
 
 
