@@ -89,6 +89,16 @@ def test_faults_of_the_audit_are_in_the_report():
     assert ReplayTotals([report]).illegal == 1
 
 
+def test_a_changed_prefix_is_paid_again():
+    calls = play(Scripted(shows=[None, None, [SAID[1], SAID[5]]])).calls
+    sizes = [4 + len(message.content) for message in SAID]
+    assert [call.new for call in calls] == [sum(sizes[:2]), sum(sizes[2:4]), sum(sizes[4:6])]
+    assert calls[1].price == pytest.approx(0.1 * sum(sizes[:2]) + sum(sizes[2:4]))
+    assert calls[2].price == sizes[1] + sizes[5]
+    assert calls[2].whole_price == pytest.approx(0.1 * sum(sizes[:4]) + sum(sizes[4:6]))
+    assert [call.sent_again for call in calls] == [0, 0, max(0, sizes[1] - sizes[4])]
+
+
 def test_coverage_is_of_what_the_answer_needs_and_the_request_holds():
     long = "word " * 70
     said = [
