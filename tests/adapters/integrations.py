@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.tools import tool
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 
 from langchain_tokenmem import (
     MemoryMessagesState,
@@ -107,12 +107,23 @@ def agent_with(memory: TokenMemory | None, saver: Any = None, **keywords: Any):
     return model, create_agent(model, middleware=middleware, checkpointer=saver or InMemorySaver())
 
 
+def graph_of(
+    node: Any, memory: TokenMemory | None = None, saver: Any = None, schema: Any = None, **keywords
+):
+    """Return a graph of one node, named `model`, behind a memory where there is one."""
+    builder = StateGraph(schema or (MemoryMessagesState if memory else MessagesState))
+    builder.add_node("model", node)
+    builder.add_edge(START, memory_nodes(builder, memory, **keywords) if memory else "model")
+    return builder.compile(checkpointer=saver or InMemorySaver())
+
+
 def graph_with(memory: TokenMemory, saver: Any = None, **keywords: Any):
     model = Scripted(answer=_yes)
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("model", lambda state: {"messages": model.invoke(memory_input(state, memory))})
-    builder.add_edge(START, memory_nodes(builder, memory, **keywords))
-    return model, builder.compile(checkpointer=saver or InMemorySaver())
+
+    def call_model(state: Any) -> Any:
+        return {"messages": model.invoke(memory_input(state, memory))}
+
+    return model, graph_of(call_model, memory, saver, **keywords)
 
 
 def split_graph_with(memory: TokenMemory, saver: Any = None, **keywords: Any):

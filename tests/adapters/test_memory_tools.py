@@ -6,26 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, StateGraph
-from langgraph.prebuilt import ToolNode
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import (
-    MemoryMessagesState,
     Notebook,
     Recall,
     TokenMemory,
     TokenMemoryMiddleware,
     TranscriptStore,
-    memory_input,
-    memory_nodes,
     memory_tools,
 )
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes import SqlStore
 from langchain_tokenmem.tools import read_message_tool
-from tests.adapters.integrations import agent_of, answers, call, thread, tool_turns
+from tests.adapters.integrations import agent_of, answers, call, graph_with, thread, tool_turns
 from tests.fakes import memory_of, replacing
 from tests.notes.conftest import notebook_on
 
@@ -81,12 +75,11 @@ def test_trouble_is_an_answer():
 
 # Scope
 
+KEYS = [None, "secret", "../bob", "tokenmem.notes.bob", "=bob", "*", "bob/global", "\0", "%"]
 HOSTILE = st.fixed_dictionaries(
     {
         "action": st.sampled_from(["add", "get", "search", "list", "remove"]),
-        "key": st.sampled_from(
-            [None, "secret", "../bob", "tokenmem.notes.bob", "=bob", "*", "bob/global", "\0", "%"]
-        ),
+        "key": st.sampled_from(KEYS),
         "id": st.sampled_from([None, "mem_bob", "BOB"]),
         "content": st.sampled_from([None, "hello", "user_id: bob"]),
         "query": st.sampled_from([None, "secret of bob", "*"]),
@@ -98,8 +91,8 @@ HOSTILE = st.fixed_dictionaries(
         "session_id": st.just("b1"),
         "namespace": st.just(["tokenmem", "notes", "=bob"]),
         "project": st.just("bank"),
-        "runtime": st.just({"config": {"configurable": {"user_id": "bob", "thread_id": "b1"}}}),
-        "config": st.just({"configurable": {"user_id": "bob"}}),
+        "runtime": st.just({"config": thread("b1", user_id="bob")}),
+        "config": st.just(thread("b1", user_id="bob")),
         "store": st.just("bob"),
     },
 )
@@ -179,7 +172,7 @@ def test_the_history_of_others_and_other_conversations_are_not_searched(talk):
 # Which tools, and what they store
 
 
-def test_the_middleware_gives_the_tools_that_are_named():
+def test_tools_are_chosen_by_name():
     def names(agent_tools):
         middleware = TokenMemoryMiddleware(memory_of(), agent_tools=agent_tools)
         return {tool.name for tool in middleware.tools}
@@ -189,6 +182,11 @@ def test_the_middleware_gives_the_tools_that_are_named():
     assert names(False) == set()
     with pytest.raises(ConfigurationError, match="agent_tools"):
         names({"fly"})
+    assert [tool.name for tool in memory_tools(include={"memorize"})] == ["memorize"]
+    with pytest.raises(ConfigurationError, match="include"):
+        memory_tools(include={"fly"})
+    with pytest.raises(ConfigurationError, match="notebook"):
+        memory_tools(InMemoryStore())
 
 
 def test_a_call_that_the_summary_names_is_read_with_its_arguments_and_result():
@@ -201,43 +199,15 @@ def test_a_call_that_the_summary_names_is_read_with_its_arguments_and_result():
 
 @pytest.mark.slow
 def test_a_pruned_message_is_read_from_the_archive_and_not_without_it(store):
-    read = {}
-    for archive in (store, None):
-        memory, reader = memory_of(), read_message_tool(archive=archive)
-        script = [AIMessage(f"answer {n} " * 60, id=f"a{n}") for n in range(12)]
-        script += [*(call(n, "read_message", id=key) for n, key in enumerate(("h3", "a4", "h900")))]
-        script += [AIMessage("Done.")]
-
-        def model(state: MemoryMessagesState, memory=memory, script=script) -> dict:
-            memory_input(state, memory)
-            return {"messages": [script.pop(0)]}
-
-        builder = StateGraph(MemoryMessagesState)
-        builder.add_node("model", model)
-        builder.add_node("tools", ToolNode([reader]))
-        nodes = {"split": True, "archive": store, "prune": True}
-        entry = memory_nodes(builder, memory, tools=[reader], **nodes)
-        builder.add_edge(START, entry)
-        builder.add_conditional_edges(
-            "model", lambda s: "tools" if s["messages"][-1].tool_calls else END, ["tools", END]
-        )
-        builder.add_edge("tools", entry)
-        graph = builder.compile(checkpointer=InMemorySaver())
-        for n in range(13):
-            asked = HumanMessage(f"question {n} " * 60, id=f"h{n}")
-            result = graph.invoke({"messages": [asked]}, thread(f"archived {archive is store}"))
-        assert not {"h3", "a4"} & {m.id for m in result["messages"]}
-        read[archive is store] = answers(result)
-    assert [text.partition("\n")[2][:10] for text in read[True][:2]] == ["question 3", "answer 4 a"]
-    assert all("There is no message" in said for said in [read[True][2], *read[False]])
-
-
-def test_tools_are_chosen_by_name():
-    assert [tool.name for tool in memory_tools(include={"memorize"})] == ["memorize"]
-    with pytest.raises(ConfigurationError, match="include"):
-        memory_tools(include={"fly"})
-    with pytest.raises(ConfigurationError, match="notebook"):
-        memory_tools(InMemoryStore())
+    _, graph = graph_with(memory_of(), split=True, archive=store, prune=True)
+    for n in range(20):
+        graph.invoke({"messages": [HumanMessage(f"question {n} " * 60, id=f"h{n}")]}, thread())
+    state = graph.get_state(thread()).values
+    assert "h3" not in {m.id for m in state["messages"]}
+    for archive, found in ((store, "question 3"), (None, "There is no message")):
+        tool = read_message_tool(archive=archive)
+        assert found in tool.invoke({"id": "h3", "state": state}, thread())
+        assert "There is no message" in tool.invoke({"id": "h900", "state": state}, thread())
 
 
 def test_the_tools_of_the_middleware_store_nothing_that_before_store_takes_out():

@@ -3,8 +3,6 @@
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 
 from langchain_tokenmem import (
@@ -12,9 +10,7 @@ from langchain_tokenmem import (
     Recall,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
-    TokenMemorySaver,
     memory_input,
-    memory_nodes,
 )
 from langchain_tokenmem.modes import ModeProfile
 from langchain_tokenmem.tools import record_decision_tool, set_goal_tool
@@ -22,6 +18,7 @@ from tests.adapters.integrations import (
     agent_of,
     call,
     contents,
+    graph_of,
     graph_with,
     state_of,
     texts,
@@ -37,23 +34,6 @@ DECISION = "We decided to use SQLite because it is simple."
 TALK = (f"We must stay under 300 EUR. {DECISION}", "Please fix the login in src/app.py now.")
 
 
-def history_of(store, name="s1", user=None, **keywords):
-    memory = memory_of(keywords.pop("window", 8_000), **keywords)
-    return TokenMemoryChatHistory(name, memory=memory, store=store, user_id=user)
-
-
-def say(history, *words):
-    for text in words:
-        _ = history.messages
-        history.add_messages([HumanMessage(text), AIMessage("Noted.")])
-
-
-def ask(history, text):
-    """Return the request for a question: as a chat history it stands in the transcript then."""
-    history.add_messages([HumanMessage(text)])
-    return contents(history.messages)
-
-
 # Who chooses the mode
 
 
@@ -65,11 +45,7 @@ def test_a_command_switches_a_graph_and_is_one_event_of_the_stream():
         switch = {"memory_mode": "reasoning"} if len(seen) == 1 else {}
         return Command(update={"messages": [AIMessage("ok")], **switch})
 
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("model", model)
-    builder.add_edge(START, memory_nodes(builder, memory))
-    graph = builder.compile(checkpointer=InMemorySaver())
-    events = []
+    graph, events = graph_of(model, memory), []
     for text in (TALK[0], "And?", "So?"):
         stream = graph.stream({"messages": text}, thread(), stream_mode="custom")
         events += [event["mode"] for event in stream if event["event"] == "mode"]
@@ -128,15 +104,22 @@ def test_a_profile_names_the_tools_that_an_agent_is_offered():
 
 def test_notes_leak_to_no_other_session_of_a_user_and_search_never_finds_them(store):
     recall = Recall(store, scope="user")
-    keywords = {"mode": "reasoning", "recall": recall}
-    first = history_of(store, "s1", "u1", **keywords)
-    say(first, *TALK)
-    assert "Rationale: it is simple" in ask(first, "Which database did we decide on?")
-    other = ask(history_of(store, "s2", "u1", **keywords), "Is SQLite what we decided to use?")
+    memory = memory_of(8_000, mode="reasoning", recall=recall)
+
+    def asked(name, *words):
+        history = TokenMemoryChatHistory(name, memory=memory, store=store, user_id="u1")
+        for text in words:
+            history.add_messages([HumanMessage(text)])
+            shown = history.messages
+            history.add_messages([AIMessage("Noted.")])
+        history.add_messages(shown)  # a view that is handed back is no message
+        return contents(shown)
+
+    assert "Rationale: it is simple" in asked("s1", *TALK, "Which database did we decide on?")
+    other = asked("s2", "Is SQLite what we decided to use?")
     assert "We decided to use SQLite" in other  # the words themselves are recalled
     assert FENCE not in other
     assert "Rationale" not in other
-    first.add_messages(first.messages)  # a view that is handed back is no message
     for query in ("Rationale", "working_notes", "Kept from this conversation"):
         assert not recall.search(query, session_id="s1", user_id="u1", scope="user")
 
@@ -146,7 +129,7 @@ def test_notes_leak_to_no_other_session_of_a_user_and_search_never_finds_them(st
 OLD = [HumanMessage(f"{DECISION} Budget: $50k", id="first"), AIMessage("ok", id="reply")]
 
 
-def test_a_client_that_sends_the_whole_list_again_keeps_its_notes():
+def test_a_client_that_sends_the_whole_list_again_keeps_its_notes(caplog):
     """No checkpointer, new ids with every call: what is covered is known by its words."""
     model = StrictModel(script=[])
     agent = create_agent(model, middleware=[TokenMemoryMiddleware(memory_of(mode="reasoning"))])
@@ -158,21 +141,7 @@ def test_a_client_that_sends_the_whole_list_again_keeps_its_notes():
     request = contents(model.seen[-1])
     assert "conversation_summary" in request
     assert "Constraints: Budget: $50k" in request[request.index(FENCE) :]
-
-
-@pytest.mark.slow
-def test_in_a_new_thread_a_user_has_the_entries_of_the_same_messages_as_written(store, caplog):
-    caplog.set_level("INFO")
-    model, saver = StrictModel(script=[]), TokenMemorySaver(store, on_remove="hide")
-    middleware = [TokenMemoryMiddleware(memory_of())]
-    agent = create_agent(model, middleware=middleware, checkpointer=saver)
-    said = []
-    for number in range(20):
-        said.append(("user", f"Question {number}? " * 50))
-        result = agent.invoke({"messages": said}, thread(f"t{number}", user_id="u"))
-        said.append(("assistant", result["messages"][-1].text or "ok"))
-    assert "conversation_summary" in contents(model.seen[-1])
-    assert "entries were written again" not in caplog.text
+    assert "A conversation without a name: The memory's state was not kept" in caplog.text
 
 
 @pytest.mark.slow
@@ -202,18 +171,6 @@ TURN = [
     *called("c", "bash", {"command": "go test ./..."}, "FAIL\nExit code: 1"),
     AIMessage("Done.", id="a0"),
 ]
-
-
-def history_with(store, name="s", **keywords):
-    return TokenMemoryChatHistory(name, memory=memory_of(20_000, **keywords), store=store)
-
-
-def test_what_a_model_echoes_and_a_view_that_comes_back_are_stored_without_it(store):
-    history = history_with(store, turn_memory="always")
-    history.add_messages([*TURN[:-1], AIMessage(f"Done.\n\n{TEXT}", id="a0")])
-    assert TEXT in contents(history.messages)
-    history_with(store).add_messages(history.messages)
-    assert texts(store.messages("s")) == texts(TURN)
 
 
 def test_in_a_graph_it_outlives_tool_messages_that_are_removed():

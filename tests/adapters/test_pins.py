@@ -92,14 +92,10 @@ def test_an_update_pins_from_the_next_view_on_and_unpins_and_follows_forks(behin
         return {"messages": [AIMessage("Done.")]}
 
     builder = StateGraph(MemoryMessagesState)
-    builder.add_node("rules", lambda _: pins[-1])
-    builder.add_node("model", model)
-    if behind:
-        builder.add_edge(START, memory_nodes(builder, memory, before="rules"))
-        builder.add_edge("rules", "model")
-    else:
-        builder.add_edge(START, "rules")
-        builder.add_edge("rules", memory_nodes(builder, memory))
+    builder.add_node("rules", lambda _: pins[-1]).add_node("model", model)
+    entry = memory_nodes(builder, memory, before="rules" if behind else "model")
+    builder.add_edge(START, entry if behind else "rules")
+    builder.add_edge("rules", "model" if behind else entry)
     graph = builder.compile(checkpointer=InMemorySaver())
 
     def say(update, config=None):
@@ -117,20 +113,15 @@ def test_an_update_pins_from_the_next_view_on_and_unpins_and_follows_forks(behin
 
 def test_the_pin_tool_pins_in_parallel_lists_and_unpins():
     tools = [{"name": "pin_context", "args": {"text": t}, "id": t} for t in ("rule", "law")]
-    script = [
-        AIMessage("I pin.", tool_calls=tools),
-        call(1, "pin_context", action="list"),
-        call(2, "pin_context", action="unpin", text="rule"),
-        call(3, "pin_context", action="unpin", text="law"),
-        call(4, "pin_context", action="list"),
-        call(5, "pin_context", action="unpin", text="rule"),
-        AIMessage("Done."),
-    ]
+    actions = [("list", ""), ("unpin", "rule"), ("unpin", "law"), ("list", ""), ("unpin", "rule")]
+    calls = [call(n, "pin_context", action=a, text=t) for n, (a, t) in enumerate(actions)]
+    script = [AIMessage("I pin.", tool_calls=tools), *calls, AIMessage("Done.")]
     middleware = TokenMemoryMiddleware(memory_of(), agent_tools={"pin_context"})
     _, agent = agent_of(script, middleware)
-    given = answers(agent.invoke({"messages": "Go."}, thread()))
-    listed, unpinned, _, *rest = given[2:]
-    assert all(answer.startswith("Pinned pin_") for answer in given[:2])
+    *pinned, listed, unpinned, _, nothing, none = answers(
+        agent.invoke({"messages": "Go."}, thread())
+    )
+    assert all(answer.startswith("Pinned pin_") for answer in pinned)
     assert sorted(line.partition(" [")[0] for line in listed.splitlines()) == ["- law", "- rule"]
     assert unpinned.startswith("Unpinned pin_")
-    assert rest == ["Nothing is pinned.", 'There is no pin "rule".']
+    assert [nothing, none] == ["Nothing is pinned.", 'There is no pin "rule".']

@@ -1,10 +1,9 @@
 """The memory block: what recall finds rides in the newest question, in every integration alike."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
@@ -16,7 +15,6 @@ from langchain_tokenmem import (
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TokenMemorySaver,
-    TranscriptStore,
     memory_input,
     memory_nodes,
     with_token_memory,
@@ -40,21 +38,9 @@ from tests.summarize.models import Scripted, raising
 FENCE = "<recalled_messages>"
 
 
-class Watched(Recall):
-    """A recall that remembers what it was asked."""
-
-    def __init__(self, store: TranscriptStore) -> None:
-        super().__init__(store)
-        self.queries: list[tuple[str, dict[str, Any]]] = []
-
-    def search(self, query: str, **scope: Any) -> list[Any]:
-        self.queries.append((query, scope))
-        return super().search(query, **scope)
-
-
 @pytest.fixture
 def recall(store):
-    return Watched(store)
+    return Recall(store)
 
 
 def fact(word: str, key: str = "fact") -> list[BaseMessage]:
@@ -67,7 +53,7 @@ def talk(word: str) -> list[BaseMessage]:
     return [*turns(1, 900), *fact(word), *turns(40)]
 
 
-def history_on(recall, name: str = "s", **keywords: Any) -> TokenMemoryChatHistory:
+def history_on(recall, name="s", **keywords) -> TokenMemoryChatHistory:
     memory = memory_of(recall=recall, **keywords)
     return TokenMemoryChatHistory(name, memory=memory, store=recall.store)
 
@@ -83,50 +69,19 @@ def covered(recall) -> TokenMemoryChatHistory:
 QUESTION = "What was ZEBRA about?"
 
 
-def asked() -> HumanMessage:
-    return HumanMessage(QUESTION, id="ask")
-
-
-def test_a_block_is_counted_stays_the_same_through_a_tool_loop_and_is_not_found_twice(recall):
-    history = covered(recall)
-    history.add_messages([asked()])
-    view = history.view()
-    assert str(view.messages[-1].content).startswith(FENCE)
-    assert "The code is ZEBRA today." in str(view.messages[-1].content)
-    assert view.usage.parts["memory_block"] == view.usage.parts["recalled"] > 0
-    before, call = view.messages, {"name": "look", "args": {}, "id": "c1"}
-    for more in (
-        [AIMessage("", id="b", tool_calls=[call]), ToolMessage("found", id="t", tool_call_id="c1")],
-        [AIMessage("It was a code.", id="b2")],
-        [HumanMessage("Thanks.", id="ask2")],
-    ):
-        history.add_messages(more)
-        assert history.messages[: len(before)] == before
-        before = history.messages
-    assert len(recall.queries) == 2
-    assert "fact" in recall.queries[1][1]["exclude"], "it stands in a live block already"
-
-
-def test_the_question_of_a_prompt_with_documents_is_looked_for(recall):
-    history = covered(recall)
-    documents = "Parcels are weighed in Oslo. " * 200
+def test_the_question_of_a_prompt_is_looked_for_and_nothing_is_found_twice(recall, monkeypatch):
+    history, queries, search = covered(recall), [], recall.search
+    monkeypatch.setattr(recall, "search", lambda q, **how: queries.append(q) or search(q, **how))
+    documents = "Parcels are weighed in Oslo. " * 60
     prompt = f"<context>{documents}</context>\n<question>{QUESTION}</question>"
     history.add_messages([HumanMessage(prompt, id="ask")])
-    assert "The code is ZEBRA today." in str(history.view().messages[-1].content)
-    assert {query for query, _ in recall.queries} == {QUESTION}
-
-
-class Everything(Recall):
-    """Finds so many messages, whatever is asked."""
-
-    def __init__(self, store: TranscriptStore, count: int) -> None:
-        super().__init__(store)
-        store.add("old", [HumanMessage("walrus " * 12)])
-        (hit,) = super().search("walrus", session_id="old")
-        self.hits = [replace(hit, message_id=f"f{n}", seq=n) for n in range(count)]
-
-    def search(self, _query: str, **_scope: Any) -> list[Any]:
-        return self.hits
+    view = history.view()
+    block = str(view.messages[-1].content).partition("</recalled_messages>")[0]
+    assert "The code is ZEBRA today." in block
+    assert view.usage.parts["memory_block"] == view.usage.parts["recalled"] > 0
+    history.add_messages([AIMessage("A code."), HumanMessage(QUESTION)])
+    assert "ZEBRA today" not in str(history.messages[-1].content), "it stands in a live block"
+    assert queries == [QUESTION] * 2
 
 
 FOUND = {"best": (1.0, 0.5), "some": (0.5, 0.1), "long": (0.1, 0.25), "weak": (0.29, 0.24)}
@@ -142,13 +97,15 @@ STATEMENT = "I think we should talk about the price again, and then about the re
     ],
 )
 def test_weak_hits_are_left_out_and_a_statement_recalls_what_matches_a_fifth_of_it(
-    store, said, shown
+    recall, monkeypatch, said, shown
 ):
-    recall = Everything(store, 1)
-    recall.hits = [
-        replace(recall.hits[0], message_id=name, text=name, score=score, lexical=lexical)
+    recall.store.add("old", [HumanMessage("walrus " * 12)])
+    (hit,) = recall.search("walrus", session_id="old")
+    hits = [
+        replace(hit, message_id=name, text=name, score=score, lexical=lexical)
         for name, (score, lexical) in FOUND.items()
     ]
+    monkeypatch.setattr(recall, "search", lambda _query, **_scope: hits)
     history = history_on(recall)
     history.add_messages([HumanMessage(said)])
     block = str(history.messages[-1].content).partition("</recalled_messages>")[0]
@@ -162,7 +119,7 @@ def test_a_turn_of_a_chain_that_failed_takes_nothing_from_its_retry(recall):
     for _ in range(2):
         with pytest.raises(ConnectionError):
             broken.invoke(QUESTION, session())
-    model = Scripted(answer=lambda _messages: "A code.")
+    model = Scripted(answer="A code.")
     with_token_memory(model, memory, recall.store).invoke(QUESTION, session())
     assert "The code is ZEBRA" in str(model.requests[-1][-1].content)
     assert recall.store.last("s", 2)[0].content == QUESTION
@@ -196,15 +153,13 @@ def test_graphs_recall_what_their_own_branch_has_said(door, recall, pruned):
 
 def test_a_sub_agents_messages_are_not_recalled_by_its_parent(recall):
     memory = memory_of(recall=recall)
-    _, child = graph_with(memory)
+    model, child = graph_with(memory)
     child = child.builder.compile()
-    model = Scripted(answer=lambda _messages: "Yes.")
 
     def ask_child(_state):
         return {"messages": child.invoke({"messages": fact("HIDDEN")})["messages"][-1:]}
 
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("child", ask_child)
+    builder = StateGraph(MemoryMessagesState).add_node("child", ask_child)
     builder.add_node("model", lambda state: {"messages": model.invoke(memory_input(state, memory))})
     builder.add_edge(START, "child")
     builder.add_edge("child", memory_nodes(builder, memory))
@@ -212,8 +167,8 @@ def test_a_sub_agents_messages_are_not_recalled_by_its_parent(recall):
     for said in (turns(40), "What was HIDDEN about?"):
         parent.invoke({"messages": said}, thread())
     assert "The code is HIDDEN" not in str(model.requests[-1])
-    kept = {name: contents(recall.store.messages(name)) for name in recall.store.sessions()}
-    assert ["HIDDEN today" in said for said in kept.values()] == [False, True]
+    kept = [contents(recall.store.messages(name)) for name in recall.store.sessions()]
+    assert ["HIDDEN today" in said for said in kept] == [False, True]
 
 
 def test_without_a_thread_nothing_is_recalled_and_it_is_logged_once(door, recall, caplog):
@@ -254,10 +209,6 @@ def test_what_a_checkpointer_keeps_in_the_same_store_is_written_once_it_is_hidde
 class Terse(ListSummarizer):
     """Writes nothing about the messages that are folded."""
 
-    def __init__(self, *, is_quick: bool) -> None:
-        super().__init__()
-        self.is_quick = is_quick
-
     def summarize(self, request: SummaryRequest) -> Summary:
         return Summary("Earlier messages.", "terse", "terse-1")
 
@@ -267,12 +218,12 @@ class Terse(ListSummarizer):
     ("name", "is_quick"), [("node", False), ("middleware", True), ("three nodes", True)]
 )
 def test_a_question_also_recalls_what_a_fold_before_its_request_hides(name, is_quick, recall):
-    model, graph = DOORS[name](memory_of(recall=recall, summarizer=Terse(is_quick=is_quick)))
-    folded = 0
+    memory, folded = memory_of(recall=recall, summarizer=Terse()), 0
+    memory.summarizer.is_quick = is_quick
+    model, graph = DOORS[name](memory)
     for count in (16, 22, 28, 34):
-        talk = [*turns(1), *fact("ZEBRA"), *turns(count, 1)]
-        asked = HumanMessage(QUESTION, id="ask")
-        graph.invoke({"messages": [*talk, asked]}, thread(f"t{count}"))
+        said = [*turns(1), *fact("ZEBRA"), *turns(count, 1), HumanMessage(QUESTION, id="ask")]
+        graph.invoke({"messages": said}, thread(f"t{count}"))
         shown, block = contents(model.requests[-1]), str(model.requests[-1][-1].content)
         assert shown.count("The code is ZEBRA today.") == 1, count
         folded += "The code is ZEBRA today." in block
@@ -283,96 +234,80 @@ def test_a_question_also_recalls_what_a_fold_before_its_request_hides(name, is_q
 
 
 TABS = "- 2026-11-22 preference (global): Use tabs in code. [mem_"
-ANN = {"configurable": {"thread_id": "t1", "user_id": "ann"}}
+ANN = thread("t1", user_id="ann")
 
 
-def filled(store=None, **options):
-    notebook = notebook_on(store or InMemoryStore(), **options)
+@pytest.fixture
+def notebook():
+    notebook = notebook_on(InMemoryStore())
     notebook.add("Use tabs in code.", level="global", kind="preference", user_id="ann")
-    notebook.add("The staging cluster is called Berta.", user_id="ann")
     return notebook
 
 
-def noted_history(notebook, store=None, **options):
-    memory = memory_of(options.pop("window", 8_000), notes=notebook, **options)
-    store = store or TranscriptStore("sqlite://")
-    return TokenMemoryChatHistory("s1", memory=memory, store=store, user_id="ann")
+def with_notes(store, notebook, name="s1"):
+    memory = memory_of(4_000, notes=notebook)
+    return TokenMemoryChatHistory(name, memory=memory, store=store, user_id="ann")
 
 
-def answered_question(history, text, answer="ok"):
-    """Return the last message of the view for a question."""
+@pytest.fixture
+def noted(notebook, store):
+    """A history with the notes."""
+    return with_notes(store, notebook)
+
+
+def asked(history, text):
+    """Return the last message of the view for a question, which is answered then."""
     history.add_user_message(text)
-    shown = history.messages[-1]
-    history.add_ai_message(answer)
-    return shown.content if isinstance(shown.content, str) else shown.text
+    shown = history.messages[-1].text
+    history.add_ai_message("ok")
+    return shown
 
 
-def test_notes_are_counted_in_parts_and_within_their_share():
-    notebook = filled()
+def test_notes_are_counted_in_parts_and_within_their_share(notebook, noted):
     for number in range(60):
         notebook.add(f"Use tabs in code of module number {number}.", user_id="ann")
-    history = noted_history(notebook, window=4_000)
-    history.add_user_message("Do I use tabs in code?")
-    usage = history.usage()
-    assert 0 < usage.parts["notes"] <= history.view().usage.max_tokens * 0.05 + 5
+    noted.add_user_message("Do I use tabs in code?")
+    usage = noted.usage()
+    assert 0 < usage.parts["notes"] <= noted.view().usage.max_tokens * 0.05 + 5
     assert usage.parts["memory_block"] >= usage.parts["notes"]
     assert usage.parts["recalled"] == usage.parts["memory_block"] - usage.parts["notes"]
 
 
-def test_a_note_in_a_live_block_is_not_shown_again_unless_it_changed():
-    notebook = filled()
-    notebook.add("Deploy to Berta on Fridays.", key="deploy", user_id="ann")
-    history = noted_history(notebook)
-    assert "Fridays" in answered_question(history, "When do we deploy?")
-    assert "kept_notes" not in answered_question(history, "And when do we deploy again?")
-    notebook.add("Deploy to Berta on Mondays.", key="deploy", user_id="ann")
-    assert "Mondays" in answered_question(history, "Say again when we deploy?")
-
-
-def test_the_last_two_turns_bring_notes_as_well():
-    notebook = notebook_on(InMemoryStore())
-    history = noted_history(notebook)
-    answered_question(history, "Which cluster is for staging?")
-    notebook.add("The staging cluster is called Berta.", user_id="ann")
-    assert "Berta" in answered_question(history, "Please tell me.")
-    assert "Berta" not in answered_question(noted_history(notebook), "Please tell me.")
-
-
-def test_a_removed_note_that_is_added_again_is_shown_again():
-    notebook = filled()
-    history = noted_history(notebook, window=3_000)
-    assert TABS in answered_question(history, "Do I use tabs in code?")
+def test_a_note_in_a_live_block_is_shown_again_once_it_has_changed_or_came_back(notebook, noted):
+    assert TABS in asked(noted, "Do I use tabs in code?")
+    assert "kept_notes" not in asked(noted, "Tabs in code, really?")
     note = notebook.list(level="global", user_id="ann")[0]
-    notebook.remove(note.id, user_id="ann")
-    assert f"longer valid: [{note.id}]" in answered_question(history, "What else is there to say?")
-    notebook.add(note.content, level="global", kind="preference", user_id="ann")
-    assert TABS in answered_question(history, "Say again: do I use tabs in code?")
-    assert "kept_notes" not in answered_question(history, "Tabs in code, really?")
-    notebook.remove(note.id, user_id="ann")
-    assert f"longer valid: [{note.id}]" in answered_question(history, "What else is there to say?")
+    for _ in range(2):
+        notebook.remove(note.id, user_id="ann")
+        assert f"longer valid: [{note.id}]" in asked(noted, "What else is there to say?")
+        notebook.add(note.content, level="global", kind="preference", user_id="ann")
+        assert TABS in asked(noted, "Say again: do I use tabs in code?")
+    notebook.add("Deploy on Fridays.", key="deploy", user_id="ann")
+    assert "Fridays" in asked(noted, "When do we deploy?")
+    notebook.add("Deploy on Mondays.", key="deploy", user_id="ann")
+    assert "Mondays" in asked(noted, "Say again when we deploy?")
 
 
-def test_nothing_is_shown_where_it_is_switched_off():
-    assert "kept_notes" not in answered_question(
-        noted_history(filled(in_requests=False)), "Tabs in code?"
-    )
+def test_the_last_two_turns_bring_notes_as_well(store, notebook, noted):
+    asked(noted, "Which cluster is for staging?")
+    notebook.add("The staging cluster is called Berta.", user_id="ann")
+    assert "Berta" in asked(noted, "Please tell me.")
+    assert "Berta" not in asked(with_notes(store, notebook, "s2"), "Please tell me.")
 
 
-def test_a_store_that_fails_costs_the_notes_and_not_the_call(caplog):
+def test_nothing_is_shown_where_it_is_switched_off_or_the_store_fails(store, notebook, caplog):
     class Broken(InMemoryStore):
         def batch(self, ops):
             raise OSError("disk full")
 
-    history = noted_history(notebook_on(Broken()))
-    assert answered_question(history, "Do I use tabs?") == "Do I use tabs?"
+    for notes in (notebook_on(notebook.store, in_requests=False), notebook_on(Broken())):
+        assert asked(with_notes(store, notes), "Do I use tabs?") == "Do I use tabs?"
     assert "no notes are shown, disk full" in caplog.text
 
 
-def test_an_agent_shows_notes_of_the_graphs_own_store():
-    store = InMemoryStore()
-    filled(store)
+def test_an_agent_shows_notes_of_the_graphs_own_store(notebook):
     middleware = TokenMemoryMiddleware(memory_of(8_000, notes=notebook_on(None)))
-    model, agent = agent_of([call(0), AIMessage("Done.")], middleware, store=store)
+    model, agent = agent_of([call(0), AIMessage("Done.")], middleware, store=notebook.store)
     agent.invoke({"messages": "Do I use tabs in code?"}, ANN)
     assert TABS in model.seen[0][-1].text
     assert model.seen[1][0] == model.seen[0][0]

@@ -2,7 +2,6 @@
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
 from sqlalchemy import text
 
 from langchain_tokenmem import (
@@ -13,8 +12,8 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
-from tests.adapters.integrations import contents, graph_with, thread
-from tests.fakes import CharCounter, memory_of
+from tests.adapters.integrations import contents, thread
+from tests.fakes import memory_of
 
 DECIDED = "We decided to use SQLite because it is simple."
 TALK = [HumanMessage(DECIDED), AIMessage("Fine.")]
@@ -30,9 +29,8 @@ def limit(window):
     return memory_of(window).limit_of({})
 
 
-def notes_in(one, question="Which database?"):
-    one.add_messages([*TALK, HumanMessage(question)])
-    return contents(one.messages)
+def is_noted(request):
+    return "#1 use SQLite" in str(request[-1].content)
 
 
 # Histories and chains
@@ -64,15 +62,15 @@ async def test_none_takes_a_setting_back_and_what_is_left_out_stays(store):
 
 def test_a_memory_that_is_off_recalls_summarizes_and_notes_nothing(store):
     history(store, "old").add_messages([HumanMessage("The parcel is blue."), AIMessage("It is.")])
-    keywords = {"recall": Recall(store, scope="user"), "mode": "reasoning"}
-    assert "parcel is blue" in notes_in(history(store, **keywords), "Which parcel is blue?")
-    store.set_settings(user_id="u", enabled=False)
-    off = history(store, "off", **keywords)
-    shown = notes_in(off, "Which parcel is blue?")
-    assert "The parcel is blue." not in shown
-    assert "#1" not in shown
-    off.add_messages([AIMessage("word " * 20_000), HumanMessage("And?")])
-    assert off.usage().input_tokens <= off.usage().max_tokens
+    keywords, shown = {"recall": Recall(store, scope="user"), "mode": "reasoning"}, []
+    for name in ("on", "off"):
+        store.set_settings(user_id="u", enabled=name == "on")
+        one = history(store, name, **keywords)
+        one.add_messages([*TALK, HumanMessage("Which parcel is blue?")])
+        shown.append(["The parcel is blue." in contents(one.messages), is_noted(one.messages)])
+    assert shown == [[True, True], [False, False]]
+    one.add_messages([AIMessage("word " * 20_000), HumanMessage("And?")])
+    assert one.usage().input_tokens <= one.usage().max_tokens
     assert store.state("off").state["summary"] is None
 
 
@@ -99,26 +97,11 @@ def test_settings_that_cannot_be_are_refused(store, error, keywords):
 # Graphs and agents
 
 
-ANN = thread(user_id="ann")
-
-
-def request_after(built, messages, config=ANN):
+def request_after(built, messages):
     """Return the messages that the model was called with at last."""
     model, app = built
-    app.invoke({"messages": messages}, config)
+    app.invoke({"messages": messages}, thread(user_id="ann"))
     return model.requests[-1]
-
-
-def tokens(request):
-    return CharCounter().count(request).tokens
-
-
-def limit_of(window):
-    return TokenBudget(window).for_counts(exact=True).limit
-
-
-def is_noted(request):
-    return "#1 use SQLite" in str(request[-1].content)
 
 
 @pytest.mark.slow
@@ -128,18 +111,12 @@ def test_a_thread_that_is_off_summarizes_and_notes_nothing(door, store):
     built = door(memory, TokenMemorySaver(store))
     request = request_after(built, [HumanMessage(DECIDED), *LONG, HumanMessage("Which database?")])
     assert not is_noted(request)
-    assert tokens(request) <= limit_of(3_000)
+    assert memory.count(request).tokens <= limit(3_000)
     assert memory.summarizer.requests == []
     store.set_settings(session_id="t", user_id="ann", enabled=True)
     request_after(built, [*LONG, HumanMessage("Which database?")])
     memory.close()
     assert memory.summarizer.requests
-
-
-def test_the_store_of_the_recall_may_hold_the_settings_of_a_thread(store):
-    store.set_settings(user_id="ann", budget=2_000)
-    built = graph_with(memory_of(8_000, recall=Recall(store)), InMemorySaver())
-    assert tokens(request_after(built, LONG)) <= limit_of(2_000)
 
 
 @pytest.mark.slow
@@ -159,6 +136,7 @@ def test_settings_that_cannot_be_read_are_an_error_and_take_no_thread_down(door,
             connection.execute(text("UPDATE tokenmem_user_settings SET settings = '{'"))
         with pytest.raises(CorruptStoreError, match="User 'ann'"):
             store.settings(user_id="ann")
-        built = door(memory_of(8_000), TokenMemorySaver(store))
-        assert tokens(request_after(built, LONG)) > 4_000
+        memory = memory_of(8_000)
+        request = request_after(door(memory, TokenMemorySaver(store)), LONG)
+        assert memory.count(request).tokens > 4_000
     assert "its own settings are not used" in caplog.text

@@ -13,36 +13,30 @@ NOTES = "## Goal\nSECRET parcel 4711 goes to Bonn and the user wants a receipt b
 MODES = ["messages", "updates", "custom", "values"]
 
 
-class Streaming(ListSummarizer):
-    """Calls a chat model in the plainest way: the graph's callbacks are inherited."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.model = StrictModel(script=[AIMessage("SECRET SUMMARY")] * 99)
-
-    def summarize(self, request):
-        self.model.invoke("Summarize.")
-        return super().summarize(request)
-
-    async def asummarize(self, request):
-        await self.model.ainvoke("Summarize.")
-        return super().summarize(request)
-
-
 @pytest.mark.slow
-async def test_no_word_of_a_summary_of_the_turn_is_in_any_stream_mode(door):
+@pytest.mark.parametrize("is_quick", [False, True])
+async def test_no_word_of_a_summary_of_the_turn_is_in_any_stream_mode(door, is_quick):
+    """The plainest call of a chat model: the graph's callbacks are inherited."""
+    model = StrictModel(script=[AIMessage("SECRET SUMMARY")] * 99)
+
+    class Streaming(ListSummarizer):
+        def summarize(self, request):
+            model.invoke("Summarize.")
+            return super().summarize(request)
+
     summarizer = Streaming()
+    summarizer.is_quick = is_quick
     _, graph = door(memory_of(summarizer=summarizer))
     given, how = {"messages": turns(30)}, {"stream_mode": MODES, "subgraphs": True}
     chunks = [chunk async for chunk in graph.astream(given, thread(), **how)]
-    assert summarizer.model.seen
+    assert model.seen
     assert {mode for _, mode, _ in chunks} == set(MODES)
     assert "SECRET" not in repr(chunks)
 
 
 @pytest.mark.slow
 def test_no_word_of_a_summary_behind_the_reply_is_in_the_message_stream(door):
-    writer = Scripted(answer=lambda _messages: NOTES)
+    writer = Scripted(answer=NOTES)
     memory, chunks = memory_of(4_000, summarizer=writer), []
     _, graph = door(memory)
     for said in (turns(30), turns(20, 30)):  # below the hard limit, and over it
@@ -55,9 +49,9 @@ def test_no_word_of_a_summary_behind_the_reply_is_in_the_message_stream(door):
 
 
 async def test_nothing_of_the_memory_reaches_the_streams_of_a_chain(store):
-    writer = Scripted(answer=lambda _messages: NOTES)
+    writer = Scripted(answer=NOTES)
     memory = memory_of(summarizer=writer, background=False)
-    model = Scripted(answer=lambda _messages: "one two three")
+    model = Scripted(answer="one two three")
     chain = with_token_memory(model, memory, store)
     store.add("s", turns(30))
     said = "".join(chunk.content for chunk in chain.stream("Go on.", session()))

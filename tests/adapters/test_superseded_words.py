@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain.agents.middleware import PIIMiddleware
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
 
 from langchain_tokenmem import Recall, TokenMemoryMiddleware, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.recall import VectorStoreIndex
-from tests.adapters.integrations import thread
+from tests.adapters.integrations import graph_of, thread
 from tests.contract.chats import Way
 from tests.fakes import memory_of, replacing
 from tests.summarize.models import Scripted
@@ -36,22 +35,13 @@ def chat(store: TranscriptStore, **keywords: Any) -> Any:
     def answer(state: Any) -> Any:
         return {"messages": [AIMessage("Noted.", id=f"a{len(state['messages'])}")]}
 
-    builder = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer")
-    return builder.compile(checkpointer=TokenMemorySaver(store, **keywords))
-
-
-def say(graph: Any, *messages: BaseMessage, config: Any = None) -> None:
-    graph.invoke({"messages": [*messages]}, config or thread())
-
-
-def edit(graph: Any, *messages: BaseMessage) -> Any:
-    return graph.update_state(thread(), {"messages": [*messages]})
+    return graph_of(answer, saver=TokenMemorySaver(store, **keywords))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 def test_an_email_that_pii_middleware_redacts_is_in_no_other_threads_request(store, durability):
-    recall, model = Recall(store, scope="user"), Scripted(answer=lambda _messages: "Noted.")
+    recall, model = Recall(store, scope="user"), Scripted(answer="Noted.")
     middleware = TokenMemoryMiddleware(memory_of(4_000, recall=recall))
     agent = create_agent(
         model,
@@ -78,32 +68,31 @@ def test_edited_words_leave_a_vector_store_too(store):
     vectors = InMemoryVectorStore(DeterministicFakeEmbedding(size=16))
     with Recall(store, VectorStoreIndex(vectors)) as recall:
         graph = chat(store)
-        say(graph, said())
+        graph.invoke({"messages": [said()]}, thread())
         recall.index()
         assert any(RAW in entry["text"] for entry in vectors.store.values())
         count = len(vectors.store)
-        edit(graph, *redacted([said()]))
+        graph.update_state(thread(), {"messages": redacted([said()])})
         recall.index()
         assert not any(RAW in entry["text"] for entry in vectors.store.values())
         assert len(vectors.store) == count
 
 
-def test_erasing_and_deleting_a_thread_take_superseded_words_along(tmp_path):
+def test_deleting_and_clearing_take_superseded_words_along(tmp_path):
+    """Erasing does, too: tests/contract/test_erase.py."""
     with TranscriptStore(tmp_path / "memory.db") as store:
-        graph = chat(store)
-        for name in ("erased", "deleted", "kept"):
-            words = f"A canary: {name}-4711-XYLOPHONE"
-            for version in (words, f"{words}, edited"):
-                given = {"messages": [HumanMessage(version, id="fact")]}
-                graph.update_state(thread(name), given, as_node="answer")
-        store.erase(session_id="erased")
+        for name in ("deleted", "kept"):
+            graph = chat(store)
+            for words in (f"A canary: {name}-4711", "Edited."):
+                given = {"messages": [HumanMessage(words, id="fact")]}
+                graph.update_state(thread(name), given, as_node="model")
         graph.checkpointer.delete_thread("deleted")
-        store.add("cleared", [HumanMessage("cleared-4711-XYLOPHONE", id="m")])
-        store.add("cleared", [HumanMessage("edited", id="m")])
+        for words in ("A canary: cleared-4711", "Edited."):
+            store.add("cleared", [HumanMessage(words, id="m")])
         store.clear("cleared")
     left = b"".join(p.read_bytes() for p in tmp_path.iterdir())
-    found = [f"{name}-4711".encode() in left for name in ("erased", "deleted", "cleared", "kept")]
-    assert found == [False, False, False, True]
+    found = [f"{name}-4711".encode() in left for name in ("deleted", "cleared", "kept")]
+    assert found == [False, False, True]
 
 
 @pytest.mark.slow
@@ -125,7 +114,7 @@ async def test_what_before_store_takes_out_is_never_stored(name, tmp_path):
 
 def test_a_saver_gives_back_what_the_graph_put_and_stores_what_before_store_leaves(store):
     graph = chat(store, before_store=redacted)
-    say(graph, said())
+    graph.invoke({"messages": [said()]}, thread())
     assert graph.get_state(thread()).values["messages"][0].content == SAID
     assert RAW not in str(store.messages("t", include_superseded=True))
     assert Recall(store).search(RAW, session_id="t") == []

@@ -29,9 +29,6 @@ class Clock:
     def __init__(self) -> None:
         self.time = datetime(2026, 2, 14, 15, tzinfo=UTC)
 
-    def __call__(self) -> datetime:
-        return self.time
-
     def on(self, seconds: int) -> None:
         self.time += timedelta(seconds=seconds)
 
@@ -42,7 +39,9 @@ def clock() -> Clock:
 
 
 def memory_of(clock: Clock, show_times: Any = "human", window: int = 8_000) -> TokenMemory:
-    return fakes.memory_of(window, request=RequestRules(show_times=show_times), now=clock)
+    return fakes.memory_of(
+        window, request=RequestRules(show_times=show_times), now=lambda: clock.time
+    )
 
 
 def slow_model(clock: Clock, copied: str = "") -> Scripted:
@@ -84,10 +83,6 @@ async def test_the_question_has_the_time_when_it_is_submitted_and_the_answer_whe
     chat.store.close()
 
 
-def bare(model, memory, store):
-    return with_token_memory(model, memory, store)
-
-
 async def test_a_history_that_is_read_before_the_question_is_added_has_the_time_of_its_read(
     clock, store
 ):
@@ -102,7 +97,8 @@ async def test_a_history_that_is_read_before_the_question_is_added_has_the_time_
     assert [message.text for message in history.messages] == [FIRST, SECOND, THIRD, "Two!"]
 
 
-def streaming(clock: Clock):
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_the_answer_of_a_stream_has_the_time_of_its_end(clock, store, is_async):
     def pieces(_given):
         for word in (f"{STAMP}One", "!"):
             clock.on(15)
@@ -112,12 +108,8 @@ def streaming(clock: Clock):
         for piece in pieces(given):
             yield piece
 
-    return RunnableGenerator(pieces, apieces)
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_the_answer_of_a_stream_has_the_time_of_its_end(clock, store, is_async):
-    chain = with_token_memory(streaming(clock), memory_of(clock, "all"), store)
+    model = RunnableGenerator(pieces, apieces)
+    chain = with_token_memory(model, memory_of(clock, "all"), store)
     if is_async:
         assert len([piece async for piece in chain.astream("One?", session())]) == 2
     else:
@@ -143,7 +135,7 @@ def test_the_time_is_that_of_the_application_and_is_shown_where_it_is_asked_for(
     clock, store, how, said, time, shown
 ):
     model = slow_model(clock)
-    bare(model, memory_of(clock, how), store).invoke([said], session())
+    with_token_memory(model, memory_of(clock, how), store).invoke([said], session())
     assert times_of(store) == [time, "15:00:30"]
     assert request_of(model.requests) == [shown]
     model, graph = DOORS["node"](memory_of(clock, how))
@@ -152,27 +144,18 @@ def test_the_time_is_that_of_the_application_and_is_shown_where_it_is_asked_for(
     assert how or "times" not in state_of(graph)
 
 
-# Times that a model has copied into its answer
-
-
 @pytest.mark.parametrize(("how", "kept"), [("all", "One!"), ("human", f"{STAMP}One!")])
-def test_a_chain_takes_a_copied_time_off_before_it_stores_the_answer(clock, store, how, kept):
+def test_a_time_that_a_model_has_copied_is_taken_off_its_answer(clock, store, how, kept):
     model = slow_model(clock, STAMP)
-    chain = bare(model, memory_of(clock, how), store)
+    chain = with_token_memory(model, memory_of(clock, how), store)
     chain.invoke("One?", session())
     assert store.rows("s")[1].message.content == kept
     chain.invoke("Two?", session())
     assert str(request_of(model.requests)[1]).count("UTC") == 1
-
-
-def test_an_agent_takes_a_copied_time_off_its_reply(clock):
-    model, agent = agent_with(memory_of(clock, "all"))
+    model, agent = agent_with(memory_of(clock, how))
     model.answer = slow_model(clock, STAMP).answer
     result = agent.invoke({"messages": "One?"}, thread())
-    assert result["messages"][-1].content == "One!"
-
-
-# Threads that go on
+    assert result["messages"][-1].content == kept
 
 
 @pytest.mark.slow

@@ -26,98 +26,92 @@ MODEL = FakeListChatModel(responses=["hello"])
 GRAPH = StateGraph(MemoryMessagesState).add_node("model", lambda state: state)
 
 
-WRONG = {
-    "a store as recall": (
-        lambda store: TokenMemory(recall=store),
-        r"recall is a TranscriptStore.*TokenMemory\(recall=Recall\(store\)\)",
-    ),
-    "store and memory swapped": (
-        lambda store: with_token_memory(MODEL, store, TokenMemory()),
+def losing(messages):
+    return messages[1:]
+
+
+def named(**names):
+    return MemoryNode(TokenMemory(), **names)
+
+
+HI = {"messages": [HumanMessage("hi")]}
+WRONG = [
+    # the wrong kind of object
+    (lambda s: TokenMemory(recall=s), r"recall is a TranscriptStore.*\(recall=Recall\(store\)\)"),
+    (lambda s: TokenMemory(notes=s), "notes"),
+    (
+        lambda s: with_token_memory(MODEL, s, TokenMemory()),
         r"memory is a TranscriptStore; pass a TokenMemory: with_token_memory\(",
     ),
-    "a URL as store": (
+    (
         lambda _: with_token_memory(MODEL, store="postgresql://u:ZZ@h/d"),
         r"store is a str; pass a TranscriptStore: with_token_memory\(",
     ),
-    "a budget as memory of a middleware": (
+    (
         lambda _: TokenMemoryMiddleware(BUDGET),
         r"memory is a TokenBudget; pass a TokenMemory: TokenMemoryMiddleware\(",
     ),
-    "a store of notes as notebook": (lambda store: TokenMemory(notes=store), "notes"),
-    "memory and state swapped": (
-        lambda _: memory_input(TokenMemory(), {"messages": [HumanMessage("hi")]}),
+    (
+        lambda _: memory_input(TokenMemory(), HI),
         r"memory is a dict; pass a TokenMemory: memory_input\(state, memory\)",
     ),
-    "a number as system text": (
-        lambda _: TokenMemory(BUDGET).view(["hi"], system=5),
-        "an int; pass",
-    ),
-    "one tool instead of a list": (
+    (lambda _: TokenMemory(BUDGET).view(["hi"], system=5), "an int; pass"),
+    (
         lambda _: TokenMemory(BUDGET).view(["hi"], tools=lambda: None),
         "tools is a function; pass a list",
     ),
-    "two memories of one name in a graph": (
-        lambda _: [memory_nodes(GRAPH, TokenMemory(BUDGET), before="model") for _ in "ab"],
-        r"name=\"other\"",
-    ),
-    "messages and state swapped": (
+    (
         lambda _: TokenMemory(BUDGET).view(TokenMemory(BUDGET).compact(["hi"]), ["hi"]),
         "messages contains a dict",
     ),
-    "a model's window under another name": (
-        lambda _: TokenMemory(models={"glm-*": {"context_window": 8_000}}),
-        r"models\['glm-\*'\] has no usable limits.*models=.*max_input_tokens",
-    ),
-    "a name for the limits of models": (
-        lambda _: TokenMemory(models="glm-4"),
-        "models is not a dict of limits",
-    ),
-    "one callback for a list": (
+    (
         lambda _: TokenMemory(callbacks=MemoryCallbacks()),
         r"callbacks is not a list of MemoryCallbacks: callbacks=\[MyCallbacks\(\)\]",
     ),
-    "a function before storing that loses messages": (
-        lambda store: TokenMemoryChatHistory(
-            "s1", memory=TokenMemory(before_store=lambda messages: messages[1:]), store=store
+    (
+        lambda s: TokenMemoryChatHistory("s1", store=s).pin(HumanMessage("hi")),
+        r"a HumanMessage cannot be pinned; a pin is a string or the number of a message",
+    ),
+    # a value that cannot work
+    (lambda _: TokenMemory(models="glm-4"), "models is not a dict of limits"),
+    (
+        lambda _: TokenMemory(models={"glm-*": {"context_window": 8_000}}),
+        r"models\['glm-\*'\] has no usable limits.*models=.*max_input_tokens",
+    ),
+    (
+        lambda s: TokenMemoryChatHistory(
+            "s1", memory=TokenMemory(before_store=losing), store=s
         ).add_user_message("hi"),
         r"before_store was given 1 messages and returned 0.*change a copy",
     ),
-    "fewer tokens than none": (
-        lambda store: with_token_memory(MODEL, store=store, overhead_tokens=-500),
+    (
+        lambda s: with_token_memory(MODEL, store=s, overhead_tokens=-500),
         r"overhead_tokens is -500; it is a number of tokens, 0 or more",
     ),
-    "no choice": (
-        lambda store: with_token_memory(MODEL, store=store, on_abort="maybe"),
-        "on_abort",
-    ),
-    "no name": (
-        lambda store: with_token_memory(MODEL, store=store, limit_output=""),
-        "limit_output",
-    ),
-    "a message as pin": (
-        lambda store: TokenMemoryChatHistory("s1", store=store).pin(HumanMessage("hi")),
-        r"a HumanMessage cannot be pinned; a pin is a string or the number of a message",
-    ),
-    "a blank name of a memory": (lambda _: MemoryNode(TokenMemory(), name=" "), r"name is ' '"),
-    "the conversation's own key as name": (
-        lambda _: MemoryNode(TokenMemory(), name="messages"),
+    (lambda s: with_token_memory(MODEL, store=s, on_abort="maybe"), "on_abort"),
+    (lambda s: with_token_memory(MODEL, store=s, limit_output=""), "limit_output"),
+    # names and keys
+    (lambda _: TokenMemoryMiddleware(name=""), "name is"),
+    (lambda _: named(name=" "), r"name is ' '"),
+    (
+        lambda _: named(name="messages"),
         r"The state of a memory cannot be stored under 'messages'.*name=\"planner\"",
     ),
-    "the conversation's own key for the view": (
-        lambda _: MemoryNode(TokenMemory(), output_messages_key="messages"),
-        "must not take its place",
-    ),
-    "a channel of the application": (
-        lambda _: memory_input({"messages": [HumanMessage("hi")], "memory": "x"}, TokenMemory()),
+    (lambda _: named(output_messages_key="messages"), "must not take its place"),
+    (
+        lambda _: memory_input({**HI, "memory": "x"}, TokenMemory()),
         r"The graph's state holds a str under 'memory'.*name=\"planner\"",
     ),
-}
+    (
+        lambda _: [memory_nodes(GRAPH, TokenMemory(BUDGET), before="model") for _ in "ab"],
+        r"name=\"other\"",
+    ),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", WRONG)
-def test_a_wrong_argument_is_refused_with_the_line_to_write(store, case):
-    make, words = WRONG[case]
+@pytest.mark.parametrize(("make", "words"), WRONG, ids=[words for _, words in WRONG])
+def test_a_wrong_argument_is_refused_with_the_line_to_write(store, make, words):
     with pytest.raises(ConfigurationError, match=words) as caught:
         make(store)
     assert "ZZ" not in str(caught.value), "a password"
@@ -131,25 +125,18 @@ def test_a_token_budget_of_a_call_that_is_none_is_refused(store, budget):
         chain.invoke("hi", session(token_budget=budget))
 
 
-TAKEN = {
-    "a text": "hi",
-    "a message": HumanMessage("hi"),
-    "texts": ["hi"],
-    "pairs": [("human", "hi")],
-    "a pair": ("human", "hi"),
-    "dicts": [{"role": "user", "content": "hi"}],
-    "a dict": {"role": "user", "content": "hi"},
-    "a tuple": (HumanMessage("hi"),),
-    "a prompt": StringPromptValue(text="hi"),
-    "an iterator": lambda: iter([HumanMessage("hi")]),
-}
+TAKEN = [
+    *("hi", HumanMessage("hi"), ["hi"], [("human", "hi")], ("human", "hi"), (HumanMessage("hi"),)),
+    *([{"role": "user", "content": "hi"}], {"role": "user", "content": "hi"}),
+    *(StringPromptValue(text="hi"), lambda: iter([HumanMessage("hi")])),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", TAKEN)
-async def test_messages_are_taken_as_langchain_takes_them(store, case):
+@pytest.mark.parametrize("taken", TAKEN, ids=str)
+async def test_messages_are_taken_as_langchain_takes_them(store, taken):
     def given():
-        return TAKEN[case]() if case == "an iterator" else TAKEN[case]
+        return taken() if callable(taken) else taken
 
     def texts(messages):
         return [(message.type, message.content) for message in messages]

@@ -63,7 +63,12 @@ def test_what_is_exported_is_imported_again(full, target, tmp_path, form):
 def test_one_session_of_an_export_is_imported_alone(full, target, tmp_path):
     file = tmp_path / "out.jsonl"
     run("export", full, "--out", file)
-    assert "has 2 named sessions" in run("import", file, target, "--session", "mine", code=2)
+    for options, says in (
+        (("--session", "mine"), "has 2 named sessions"),
+        (("--from", "checkpoints", "--user", "x"), "--user"),  # it would not be followed
+        (("--from", "sql", "--summary", "x"), "--summary"),
+    ):
+        assert says in run("import", file, target, *options, code=2)
     assert "1 session: 1 message." in run("import", file, target, "--session", "s2")
     with TranscriptStore(target, shared=True) as store:
         assert store.sessions() == ["s2"]
@@ -158,15 +163,6 @@ def test_an_owner_pattern_that_finds_no_owner_is_refused(tmp_path, target):
     ):
         assert says in run("import", file, target, "--owner-pattern", *more, code=2)
     assert not target.exists()
-
-
-def test_an_option_that_would_not_be_followed_is_refused(full, tmp_path, target):
-    file = tmp_path / "out.jsonl"
-    run("export", full, "--out", file)
-    for kind, option in (("checkpoints", "--user"), ("sql", "--summary")):
-        assert option in run("import", file, target, "--from", kind, option, "x", code=2)
-    with TranscriptStore(target, shared=True) as store:
-        assert store.sessions() == []
 
 
 def test_an_export_of_nothing_says_so(full):

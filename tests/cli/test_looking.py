@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.graph import START, MessagesState, StateGraph
-from pydantic import Field
+from langgraph.graph import MessagesState
 from typer.testing import CliRunner
 
 from langchain_tokenmem import (
@@ -27,8 +25,9 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.cli.app import app
 from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW
-from tests.adapters.integrations import at, put
+from tests.adapters.integrations import at, graph_of, put, session, thread
 from tests.cli.command import ran as at_full_width
+from tests.contract.chats import Talker
 
 RECORDED = Path(__file__).parents[2] / "examples" / "recorded_agent.jsonl"
 
@@ -176,14 +175,11 @@ class Answered(MessagesState):
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_state_with_types_of_the_application_can_be_looked_at(tmp_path, ours):
     path = tmp_path / "threads.db"
-    builder = StateGraph(Answered)
     update = {"messages": AIMessage("In 1889."), "structured_response": Answer(1889)}
-    builder.add_node("a", lambda _: update)
-    builder.add_edge(START, "a")
-    config = {"configurable": {"thread_id": "paris"}}
     with TranscriptStore(path) if ours else SqliteSaver.from_conn_string(str(path)) as opened:
         saver = TokenMemorySaver(opened, allowed_types=[Answer]) if ours else opened
-        builder.compile(checkpointer=saver).invoke({"messages": Question("When?")}, config)
+        graph = graph_of(lambda _: update, saver=saver, schema=Answered)
+        graph.invoke({"messages": Question("When?")}, thread("paris"))
     (one,) = json.loads(ran("sessions", path, "--json"))["sessions"]
     assert (one["session"], one["messages"], one["title"]) == ("paris", 2, "When?")
     for command in ("show", "view"):
@@ -199,33 +195,21 @@ def test_a_state_with_types_of_the_application_can_be_looked_at(tmp_path, ours):
 # --- calls
 
 
-class Recorder(FakeListChatModel):
-    """Answers by rote and keeps what it was sent."""
-
-    sent: list = Field(default_factory=list)
-
-    def _call(self, messages, *args, **kwargs):
-        self.sent.append([(m.type, m.text) for m in messages])
-        return super()._call(messages, *args, **kwargs)
-
-
 @pytest.fixture
 def agent_run(tmp_path):
+    """Return a store with sixteen calls of an agent, and what each was sent."""
     path = tmp_path / "agent.db"
     # It asks about what is hidden, so that recall brings blocks in.
-    answers = [f"Answer {n}: " + "the lighthouse burns. " * 30 for n in range(16)]
-    model = Recorder(responses=answers)
+    model = Talker(answer=[f"Answer {n}: " + "the lighthouse burns. " * 30 for n in range(16)])
     with TranscriptStore(f"sqlite:///{path}") as opened:
         memory = TokenMemory(1_200, recall=Recall(opened))
         agent = create_agent(
             model, middleware=[TokenMemoryMiddleware(memory)], checkpointer=TokenMemorySaver(opened)
         )
         for n in range(16):
-            question = {
-                "messages": [("human", f"Question {n} of the keeper: what was answer {n // 2}?")]
-            }
-            agent.invoke(question, {"configurable": {"thread_id": "t1"}})
-    return path, model.sent
+            question = f"Question {n} of the keeper: what was answer {n // 2}?"
+            agent.invoke({"messages": question}, thread("t1"))
+    return path, model.requests
 
 
 @pytest.mark.slow
@@ -234,7 +218,7 @@ def test_the_calls_of_an_agent_are_those_that_were_sent_with_what_was_hidden_and
     for number in (1, 2, 9, 15, 16):
         found = json.loads(ran("view", path, "t1", "--at", number, "--json"))
         texts = "".join(one["text"] for one in found["items"])
-        wanted = "".join(text for _, text in sent[number - 1])
+        wanted = "".join(message.text for message in sent[number - 1])
         assert "".join(texts.split()) == "".join(wanted.split())
         assert "window 1,200, that of its newest compaction" in found["origin"]
     recalled = [one["from"] for one in found["items"] if one["kind"] == "memory"]
@@ -257,11 +241,11 @@ def test_the_calls_of_an_agent_are_those_that_were_sent_with_what_was_hidden_and
 def test_the_next_call_after_a_fork_has_its_messages_and_the_budget_of_the_other_branch(agent_run):
     path, _ = agent_run
     with TranscriptStore(path) as opened:
-        graph = StateGraph(MessagesState).add_node("ask", lambda _: {}).add_edge(START, "ask")
-        agent = graph.compile(checkpointer=TokenMemorySaver(opened))
-        config = {"configurable": {"thread_id": "t1"}}
-        first = [one for one in agent.get_state_history(config) if one.values.get("messages")][-1]
-        agent.update_state(first.config, {"messages": AIMessage("Another answer.")}, as_node="ask")
+        agent = graph_of(lambda _: {}, saver=TokenMemorySaver(opened))
+        history = agent.get_state_history(thread("t1"))
+        first = [one for one in history if one.values.get("messages")][-1]
+        other = {"messages": AIMessage("Another answer.")}
+        agent.update_state(first.config, other, as_node="model")
     found = json.loads(ran("explain", path, "t1", "--json"))
     assert "window 1,200, that of its newest compaction" in found["origin"]
     assert [one["data"]["content"] for one in found["messages"]][1:] == ["Another answer."]
@@ -280,32 +264,29 @@ def test_calls_of_a_recording_are_played_again():
     assert str(MIN_CONTEXT_WINDOW) in tiny
 
 
-def chain_run(path, **options):
-    """Run a chain for 16 turns, and return what its model was sent, the prompt left out."""
+@pytest.mark.slow
+def test_past_calls_of_a_chain_are_played_again_under_its_own_budget(tmp_path):
+    path = tmp_path / "chain.db"
     prompt = ChatPromptTemplate(
         [("system", "You know lighthouses. " * 9), ("placeholder", "{history}"), ("human", "{q}")]
     )
-    model = Recorder(responses=[f"Answer {n}: " + "it burns. " * (40 + n) for n in range(16)])
+    answers = [f"Answer {n}: " + "it burns. " * (40 + n) for n in range(16)]
+    model = Talker(answer=answers, name_="")  # counted by estimate, as when it is played again
     keys = {"input_messages_key": "q", "history_messages_key": "history"}
-    with TranscriptStore(f"sqlite:///{path}") as opened, TokenMemory(1_200, **options) as memory:
+    with TranscriptStore(f"sqlite:///{path}") as opened, TokenMemory(1_200) as memory:
         chain = with_token_memory(prompt | model, memory, opened, **keys)
         for n in range(16):
-            chain.invoke({"q": f"Is lamp {n} on?"}, {"configurable": {"session_id": "c1"}})
-    return [sent[1:] for sent in model.sent]
-
-
-@pytest.mark.slow
-def test_past_calls_of_a_chain_are_played_again_under_its_own_budget(tmp_path):
-    sent = chain_run(tmp_path / "chain.db")
+            chain.invoke({"q": f"Is lamp {n} on?"}, session("c1"))
     for number in (2, 7, 11, 16):
-        found = json.loads(ran("explain", tmp_path / "chain.db", "c1", "--call", number, "--json"))
+        found = json.loads(ran("explain", path, "c1", "--call", number, "--json"))
         texts = [(m["type"], AIMessage(m["data"]["content"]).text) for m in found["messages"]]
-        assert texts[1:] == sent[number - 1][1:]
+        sent = [(m.type, m.text) for m in model.requests[number - 1]]
+        assert texts[1:] == sent[2:], "but for the prompt and the first message"
         assert texts[0][1].startswith("Is lamp 0 on?")
         assert found["window"] == 1_200
     assert len(found["hidden"]["summarized"]) >= 1
     assert found["change"]["before"] > found["change"]["after"] > 0
-    assert "Changed before this call: nothing." in ran("explain", tmp_path / "chain.db", "c1")
+    assert "Changed before this call: nothing." in ran("explain", path, "c1")
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -12,9 +11,16 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    convert_to_openai_messages,
+)
 
-from langchain_tokenmem import TokenMemory, TranscriptStore
+from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem.__main__ import main
 from langchain_tokenmem.cli import measures
 from langchain_tokenmem.cli import replay as replaying
 from langchain_tokenmem.cli.audit import audit
@@ -22,8 +28,8 @@ from langchain_tokenmem.cli.measures import MessageTexts, ReferenceCounter
 from langchain_tokenmem.cli.replay import load_conversations, replay_conversation
 from langchain_tokenmem.cli.replay_totals import ReplayTotals
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.errors import TokenMemoryError
 from langchain_tokenmem.state import new_state
+from tests.adapters.integrations import tool_turns
 from tests.cli.command import ran
 
 READ = {"name": "read", "args": {}, "id": "c"}
@@ -113,21 +119,6 @@ def test_coverage_is_of_what_the_answer_needs_and_the_request_holds():
 # --- recordings: every form of message file is read in tests/adapters/migration
 
 
-def load(tmp_path, text):
-    path = tmp_path / "said.jsonl"
-    path.write_text(text, encoding="utf-8")
-    return load_conversations(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [('{"messages": []}', "no messages"), ('{"tokenmem_export": 1}', "session")],
-)
-def test_what_cannot_be_played_is_said(tmp_path, text, error):
-    with pytest.raises(TokenMemoryError, match=error):
-        load(tmp_path, text)
-
-
 def test_legacy_calls_and_halves_of_surrogate_pairs_are_no_faults(tmp_path):
     call = {"name": "w", "arguments": '{"city": "\\ud83d Lund"}'}
     said = [
@@ -136,12 +127,10 @@ def test_legacy_calls_and_halves_of_surrogate_pairs_are_no_faults(tmp_path):
         {"role": "function", "name": "w", "content": "Rain \ud83d"},
         {"role": "assistant", "content": "Rain."},
     ]
-    (one,) = load(tmp_path, json.dumps({"messages": said}))
-    report = replay_conversation(
-        one.messages, memory=TokenMemory(8_000), counter=measures.reference_counter()
-    )
-    assert len(report.calls) == 2
-    assert report.faults == []
+    (tmp_path / "said.json").write_text(json.dumps(said))
+    found = json.loads(ran("replay", tmp_path / "said.json", "--window", 8_000, "--json"))
+    totals = found["totals"]
+    assert (totals["calls"], totals["with_results"], totals["illegal"]) == (2, 1, 0)
 
 
 def test_a_store_and_its_export_are_played_like_the_messages_in_them(tmp_path):
@@ -160,25 +149,11 @@ def test_a_store_and_its_export_are_played_like_the_messages_in_them(tmp_path):
 # The command
 
 
-def recorded_turns(count):
-    said = [{"role": "system", "content": "Be brief."}]
-    for turn in range(count):
-        call = {"id": f"c{turn}", "function": {"name": "read", "arguments": f'{{"n": {turn}}}'}}
-        if turn == 2:
-            call["function"]["arguments"] = '{"n": '
-        said += [
-            {"role": "user", "content": f"What is in file {turn}?"},
-            {"role": "assistant", "content": "", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"c{turn}", "content": f"line {turn}\n" * 60},
-            {"role": "assistant", "content": f"File {turn} is long. " + "Words. " * 60},
-        ]
-    return said
-
-
 @pytest.fixture
 def recording(tmp_path):
     path = tmp_path / "said.jsonl.gz"
-    rows = [{"id": "long", "messages": recorded_turns(12)}, recorded_turns(2)]
+    long, short = map(convert_to_openai_messages, (tool_turns(12), tool_turns(2, words=10)))
+    rows = [{"id": "long", "messages": long}, short]
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
     return path
 
@@ -201,12 +176,8 @@ def test_replay_prints_the_numbers_and_writes_them(recording, tmp_path):
     assert 0 < long["totals"]["price"] < 1
     for line in ("price", "sent again", "coverage", "far coverage", "fresh results whole"):
         assert re.search(rf"^ *{line} +[\d.-]+", output, re.MULTILINE), line
-
-
-@pytest.mark.slow
-def test_a_narrow_terminal_shows_every_column(recording):
-    heads = " ".join(ran("replay", recording, "--window", 2_000, COLUMNS="60").split())
-    assert heads.startswith("name calls largest over illegal cuts sums saved price ")
+    narrow = " ".join(ran("replay", recording, "--window", 2_000, COLUMNS="60").split())
+    assert narrow.startswith("name calls largest over illegal cuts sums saved price ")
 
 
 @pytest.mark.slow
@@ -218,7 +189,7 @@ def test_a_broken_promise_ends_with_1(recording, monkeypatch):
 
     monkeypatch.setattr(replaying, "replay_conversation", spoiled)
     output = ran("replay", recording, "--window", 2_000, code=1)
-    assert "before m2: planted" in output
+    assert "before m1: planted" in output
     assert "... and 8 more" in output
 
 
@@ -228,6 +199,8 @@ def test_a_broken_promise_ends_with_1(recording, monkeypatch):
         (None, "2000", "No such file"),
         ("{", "2000", "It is not JSON"),
         ('[{"role": "user", "content": "hi"}]', "5", "window"),
+        ('{"messages": []}', "2000", "no messages"),
+        ('{"tokenmem_export": 1}', "2000", "session"),
     ],
 )
 def test_wrong_use_ends_with_2_and_one_line(tmp_path, content, window, error):
@@ -238,17 +211,14 @@ def test_wrong_use_ends_with_2_and_one_line(tmp_path, content, window, error):
 
 
 @pytest.mark.slow
-def test_a_missing_library_is_one_clear_line():
-    code = (
-        "import sys; sys.modules['typer'] = None\n"
-        "from langchain_tokenmem.__main__ import main; main()"
-    )
-    done = subprocess.run(  # noqa: S603  our own interpreter and text
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "pip install 'langchain-tokenmem[cli]'" in done.stderr
+def test_a_missing_library_is_one_clear_line(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.delitem(sys.modules, "langchain_tokenmem.cli.app")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    error = capsys.readouterr().err
+    assert (ended.value.code, error.count("\n")) == (2, 1)
+    assert "pip install 'langchain-tokenmem[cli]'" in error
 
 
 # The audit: each check finds the fault that is planted for it

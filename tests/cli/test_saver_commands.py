@@ -43,10 +43,6 @@ def change(path, statement, *given):
 SOUND = "2 sessions, 10 checkpoints: nothing is wrong."
 
 
-def test_doctor_finds_nothing_in_a_sound_store(file):
-    assert SOUND in ran("doctor", file)
-
-
 DAMAGES = {
     "body": "UPDATE tokenmem_checkpoints SET body = substr(body, 9) WHERE checkpoint_id = ?",
     "write": "UPDATE tokenmem_checkpoint_writes SET value = x'00' WHERE checkpoint_id = ?",
@@ -77,22 +73,16 @@ def test_a_file_that_is_none_is_said_and_not_made(tmp_path, command):
     missing, text = tmp_path / "missing.db", tmp_path / "text.db"
     text.write_text("no database at all " * 100)
     target = [tmp_path / "new.db"] if command != "doctor" else []
-    for wrong in (missing, text):
-        ran(command, wrong, *target, code=2)
+    ran(command, missing, *target, code=2)
     assert not missing.exists()
+    said = " ".join(ran(command, text, *target, code=2).split())
+    assert command != "doctor" or "text.db is not a file of langchain-tokenmem" in said
     assert "is a folder" in ran(command, tmp_path, *target, code=2)
     empty = tmp_path / "empty.db"
     empty.touch()
     assert "is empty" in ran(command, empty, *target, code=2)
     assert empty.read_bytes() == b""
     assert "is empty" in ran(command, "", *target, code=2)
-
-
-def test_a_file_of_another_program_is_not_called_damaged(tmp_path):
-    text = tmp_path / "text.db"
-    text.write_text("no database at all " * 100)
-    said = " ".join(ran("doctor", text, code=2).split())
-    assert "text.db is not a file of langchain-tokenmem" in said
 
 
 @pytest.mark.slow

@@ -3,14 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
+from langchain_tokenmem import TokenBudget, TokenMemoryChatHistory
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.turns import backlog
 from langchain_tokenmem.turns.backlog import beginnings, newest_messages
-from tests.fakes import CharCounter, ListSummarizer, talk
+from tests.fakes import called, memory_of, talk
 from tests.summarize.models import Gate
 
 BUDGET = TokenBudget(context_window=1_000, reserve_output=100)
@@ -22,10 +22,6 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(backlog, "_PART_MESSAGES", 25)
 
 
-def memory_of(summarizer, **keywords) -> TokenMemory:
-    return TokenMemory(BUDGET, counter=CharCounter(), summarizer=summarizer, **keywords)
-
-
 @st.composite
 def conversations(draw):
     said: list[BaseMessage] = []
@@ -35,10 +31,7 @@ def conversations(draw):
             said.append(SystemMessage("Be brief.", id=f"s{turn}"))
         said.append(HumanMessage(f"question {turn} " * size, id=f"h{turn}"))
         for step in range(draw(st.integers(0, 3))):
-            name = f"{turn}-{step}"
-            call = {"id": f"c{name}", "name": "look", "args": {}}
-            said.append(AIMessage("", tool_calls=[call], id=f"t{name}"))
-            said.append(ToolMessage("found " * size, tool_call_id=f"c{name}", id=f"r{name}"))
+            said += called(f"{turn}-{step}", "look", {}, "found " * size)
         said.append(AIMessage(f"reply {turn} " * size, id=f"a{turn}"))
     said.append(HumanMessage("And now?", id="last"))
     return said
@@ -47,7 +40,7 @@ def conversations(draw):
 @pytest.mark.slow
 @given(said=conversations())
 def test_leaving_older_messages_out_never_changes_the_request(said):
-    memory = memory_of(ListSummarizer())
+    memory = memory_of(BUDGET)
     newest = newest_messages(said, new_state(), BUDGET.limit)
     if newest is None:
         return
@@ -72,14 +65,13 @@ def test_each_message_behind_the_pointer_is_in_one_part_and_no_part_splits_a_cal
 
 
 @pytest.mark.slow
-def test_a_first_contact_counts_what_is_left_out_and_says_that_it_waits():
+def test_a_first_contact_counts_what_is_left_out_and_says_that_it_waits(store):
     gate, said = Gate(), [*talk(120, words=12), HumanMessage("And now?", id="last")]
-    memory = memory_of(gate.model)
-    with TranscriptStore("sqlite://") as store:
-        store.add("s", said)
-        view = TokenMemoryChatHistory("s", memory=memory, store=store).view()
-        gate.open.set()
-        memory.close()
+    memory = memory_of(BUDGET, summarizer=gate.model)
+    store.add("s", said)
+    view = TokenMemoryChatHistory("s", memory=memory, store=store).view()
+    gate.open.set()
+    memory.close()
     shown = {message.id for message in view.messages}
     assert view.left_out == sum(message.id not in shown for message in said)
     assert any("wait to be summarized" in warning for warning in view.warnings)

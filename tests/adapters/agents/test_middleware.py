@@ -22,7 +22,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import create_model
 
 from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TokenMemorySaver
-from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
+from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.summarizers import Summary
 from tests.adapters.integrations import (
     agent_of,
@@ -37,7 +37,15 @@ from tests.adapters.integrations import (
     thread,
     turns,
 )
-from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text, memory_of, newest_entry
+from tests.fakes import (
+    CharCounter,
+    ListSummarizer,
+    called,
+    entries_of,
+    log_text,
+    memory_of,
+    newest_entry,
+)
 from tests.providers import StrictModel, problems
 from tests.summarize.models import Scripted
 
@@ -47,16 +55,17 @@ GO = {"messages": "Go."}
 @pytest.mark.slow
 def test_the_middleware_adds_no_superstep_and_its_state_is_no_input_or_output():
     def steps(*middleware):
-        _, agent = agent_of(rounds(5), *middleware)
-        assert set(agent.invoke(GO, thread())) == {"messages"}
+        _, agent = agent_of(rounds(10), *middleware)
+        updates = list(agent.stream(GO, thread(), stream_mode="updates"))
+        written = any("token_memory" in (update.get("model") or {}) for update in updates)
+        assert written == bool(middleware)
+        schemas = agent.get_input_jsonschema(), agent.get_output_jsonschema()
+        assert [{*one["properties"]} - {"structured_response"} for one in schemas] == [
+            {"messages"}
+        ] * 2
         return len(list(agent.get_state_history(thread()))), sorted(agent.nodes)
 
     assert steps(TokenMemoryMiddleware(memory_of())) == steps()
-    _, agent = agent_of(rounds(10), TokenMemoryMiddleware(memory_of()))
-    assert set(agent.get_output_jsonschema()["properties"]) == {"messages", "structured_response"}
-    assert set(agent.get_input_jsonschema()["properties"]) == {"messages"}
-    updates = list(agent.stream(GO, thread(), stream_mode="updates"))
-    assert any("token_memory" in (update.get("model") or {}) for update in updates)
 
 
 def test_another_summarizer_is_reported_at_the_first_call_and_once(caplog):
@@ -181,81 +190,55 @@ def test_a_summary_made_for_an_attempt_that_failed_is_not_made_again(caplog):
     assert "was not kept" not in caplog.text
 
 
-@pytest.mark.parametrize("background", [True, False])
-async def test_a_summary_of_a_call_that_is_cancelled_is_not_made_again(background, caplog):
-    made, stopped, numbers = [], [], count()
+@pytest.mark.parametrize(
+    ("made_by", "background", "stops_in"),
+    [
+        (agent_with, True, "the model"),
+        (agent_with, False, "the model"),
+        (agent_with, False, "the memory"),
+        (graph_with, False, "the memory"),
+    ],
+)
+async def test_a_summary_of_a_call_that_is_cancelled_is_not_made_again(
+    made_by, background, stops_in, caplog
+):
+    """A user presses "Stop" once for each summary: where it is counted, or sent."""
+    made, stopped, loop = [], [], asyncio.get_running_loop()
 
-    def summarize(messages):
-        made.append(texts(messages))
-        return f"- Summary {len(made)}."
-
-    @wrap_model_call
-    async def stop(request, handler):
-        if len(stopped) < len(made) and f"Summary {len(made)}." in contents(request.messages):
-            stopped.append(turn.cancel())  # the user has pressed "Stop"
-            await asyncio.sleep(1)
-        return await handler(request)
-
-    memory = TokenMemory(1_000, summarizer=summarize, background=background)
-    agent = create_agent(
-        Scripted(answer="Yes."),
-        middleware=[TokenMemoryMiddleware(memory), stop],
-        checkpointer=InMemorySaver(),
-    )
-    while len(made) < 3:
-        question = f"Question {next(numbers)}? " + "why " * 60
-        turn = asyncio.create_task(agent.ainvoke({"messages": question}, thread()))
-        await asyncio.wait([turn])
-        memory.close()
-    questions = [text for batch in made for text in batch if text.startswith("Question")]
-    assert len({*questions}) == len(questions)
-    assert stopped
-    assert "was not kept" not in caplog.text
-
-
-@pytest.mark.parametrize("made_by", [agent_with, graph_with])
-async def test_a_summary_that_is_finished_when_its_call_is_cancelled_is_not_made_again(made_by):
     class Writer(ListSummarizer):
         is_quick = False
 
         def summarize(self, request):
-            self.requests.append(request)
-            return Summary(f"- Summary {len(self.requests)}.", "list", "1")
+            made.append(texts(request.messages))
+            return Summary(f"- Summary {len(made)}.", "list", "1")
+
+    def stop(place, text):
+        if place == stops_in and len(stopped) < len(made) and f"Summary {len(made)}." in text:
+            stopped.append(loop.call_soon_threadsafe(turn.cancel))
 
     class Stopping(CharCounter):
         def text(self, text):
-            if len(stopped) < len(made) and f"Summary {len(made)}." in text:
-                stopped.append(loop.call_soon_threadsafe(turn.cancel))  # a user has pressed "Stop"
+            stop("the memory", text)
             return super().text(text)
 
-    loop, writer, stopped, numbers = asyncio.get_running_loop(), Writer(), [], count()
-    made = writer.requests
-    _, agent = made_by(TokenMemory(1_000, summarizer=writer, background=False, counter=Stopping()))
-    while len(made) < 3:
-        question = f"Question {next(numbers)}? " + "why " * 60
-        turn = asyncio.create_task(agent.ainvoke({"messages": question}, thread()))
+    counting = {"counter": Stopping(), "summarizer": Writer()}
+    memory = TokenMemory(1_000, background=background, **counting)
+    model, agent = made_by(memory)
+    model.answer = lambda messages: stop("the model", contents(messages)) or "Yes."
+    for number in range(99):
+        question = {"messages": f"Question {number}? " + "why " * 60}
+        turn = asyncio.create_task(agent.ainvoke(question, thread()))
         await asyncio.wait([turn])
         for each in threading.enumerate():
             if each.name == "tokenmem":
                 await asyncio.to_thread(each.join)
-    asked = [text for batch in made for text in texts(batch.messages) if "Question" in text]
+        memory.close()
+        if len(made) == 3:
+            break
+    asked = [text for batch in made for text in batch if text.startswith("Question")]
     assert len({*asked}) == len(asked)
-    assert len(stopped) == len(made)
-
-
-@pytest.mark.slow
-def test_two_named_middlewares_coexist_and_one_name_twice_is_an_error():
-    one = TokenMemoryMiddleware(memory_of(4_000), name="wide")
-    two = TokenMemoryMiddleware(memory_of(2_000), name="narrow")
-    model, agent = agent_of(rounds(16), one, two)
-    agent.invoke(GO, thread())
-    assert set(agent.get_state(thread()).values["token_memory"]) == {"wide", "narrow"}
-    assert max(two.memory.count(r).tokens for r in model.seen) <= two.memory.budget.limit
-    with pytest.raises(AssertionError, match="duplicate"):
-        agent_of([], TokenMemoryMiddleware(), TokenMemoryMiddleware())
-    for wrong in ("", 5):
-        with pytest.raises(ConfigurationError, match="name is"):
-            TokenMemoryMiddleware(name=wrong)
+    assert stopped
+    assert "was not kept" not in caplog.text
 
 
 @pytest.mark.slow
@@ -300,35 +283,39 @@ def test_system_messages_in_the_state_stay_and_do_not_pile_up():
     assert "conversation_summary" in str(model.seen[-1])
 
 
+def changing(change: Any) -> Any:
+    """Return a middleware that changes the messages of each request."""
+
+    @wrap_model_call
+    def changed(request, handler):
+        return handler(request.override(messages=change([*request.messages])))
+
+    return changed
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("place", "key"), [(0, "profile"), (-1, None)])
 def test_what_other_middleware_adds_to_one_request_is_sent_and_not_remembered(store, place, key):
-    asked: list[str] = []
+    numbers = count()
 
-    @wrap_model_call
-    def with_profile(request, handler):
-        asked.append(f"PROFILE {len(asked)}")
-        messages = [*request.messages]
+    def with_profile(messages):
         at = place % len(messages)
-        messages[at:at] = [
-            HumanMessage("For example?"),
-            AIMessage("So."),
-            HumanMessage(asked[-1], id=key),
-        ]
-        return handler(request.override(messages=messages))
+        profile = HumanMessage(f"PROFILE {next(numbers)}", id=key)
+        messages[at:at] = [HumanMessage("For example?"), AIMessage("So."), profile]
+        return messages
 
     memory = memory_of(recall=Recall(store))
     script = [AIMessage(f"{number} " + "ok " * 200) for number in range(12)]
     ours = TokenMemoryMiddleware(memory, store=store)
-    model, agent = agent_of(script, with_profile, ours, family="anthropic")
+    model, agent = agent_of(script, changing(with_profile), ours, family="anthropic")
     for number in range(12):
         agent.invoke({"messages": f"Question {number}?"}, thread())
     for number, request in enumerate(model.seen):
-        texts = [message.text for message in request]
-        assert [text for text in texts if "PROFILE" in text] == [f"PROFILE {number}"]
-        at = texts.index(f"PROFILE {number}")
-        assert texts[at - 2 : at] == ["For example?", "So."]
-        assert f"Question {number}?" in texts[-1]
+        said = [message.text for message in request]
+        assert [text for text in said if "PROFILE" in text] == [f"PROFILE {number}"]
+        at = said.index(f"PROFILE {number}")
+        assert said[at - 2 : at] == ["For example?", "So."]
+        assert f"Question {number}?" in said[-1]
         assert memory.count(request).tokens <= memory.budget.limit
         assert not problems(request)
     assert "conversation_summary" in str(model.seen[-1])
@@ -339,52 +326,45 @@ def test_what_other_middleware_adds_to_one_request_is_sent_and_not_remembered(st
 @pytest.mark.slow
 @pytest.mark.parametrize("on_remove", ["keep", "hide"])
 def test_a_request_that_other_middleware_trims_clears_no_chat(store, on_remove):
-    is_trimmed = False
+    def newest_only(messages):
+        return messages[-1:] if messages[-1].text == "Only this, please." else messages
+
     saver = TokenMemorySaver(store, on_remove=on_remove)
-
-    @wrap_model_call
-    def newest_only(request, handler):
-        messages = request.messages[-1:] if is_trimmed else request.messages
-        return handler(request.override(messages=messages))
-
-    script = [AIMessage("ok " * 100)] * 22
-    middleware = [newest_only, TokenMemoryMiddleware(memory_of())]
-    _, agent = agent_of(script, *middleware, checkpointer=saver)
+    middleware = [changing(newest_only), TokenMemoryMiddleware(memory_of())]
+    _, agent = agent_of([AIMessage("ok " * 100)] * 22, *middleware, checkpointer=saver)
     for number in range(20):
         agent.invoke({"messages": f"Question {number}? " + "why " * 60}, thread())
     before = log_text(state_of(agent))
-    is_trimmed = True
     agent.invoke({"messages": "Only this, please."}, thread())
     assert log_text(state_of(agent)) == before != ""
 
 
-def test_what_other_middleware_adds_is_adapted_to_the_provider():
-    @wrap_model_call
-    def with_profile(request, handler):
-        odd = [HumanMessage("half \ud800 a pair"), HumanMessage(" ", name="Ann")]
-        return handler(request.override(messages=[*odd, *request.messages]))
+def with_odd_questions(messages):
+    return [HumanMessage("half \ud800 a pair"), HumanMessage(" ", name="Ann"), *messages]
 
+
+def with_a_result(messages):
+    return [*messages[:2], ToolMessage("Cancelled.", tool_call_id="c1"), *messages[2:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "sent"),
+    [
+        (with_odd_questions, [], ["half \ufffd a pair", "[empty message]", "Stop."]),
+        (
+            with_a_result,
+            [HumanMessage("Look."), call(1)],
+            ["Look.", call(1).text, "Cancelled.", "Stop."],
+        ),
+    ],
+)
+def test_what_other_middleware_adds_is_adapted_to_the_provider_and_stays_in_place(
+    change, said, sent
+):
     ours = TokenMemoryMiddleware(memory_of())
-    model, agent = agent_of([AIMessage("Yes.")], with_profile, ours, family="anthropic")
-    agent.invoke(GO, thread())
-    assert [m.content for m in model.seen[0]] == ["half \ufffd a pair", "[empty message]", "Go."]
-
-
-def test_a_result_that_other_middleware_adds_stays_behind_its_call():
-    @wrap_model_call
-    def patched(request, handler):
-        place = 1 + next(
-            n for n, m in enumerate(request.messages) if getattr(m, "tool_calls", None)
-        )
-        answer = ToolMessage("Cancelled.", tool_call_id="c1")
-        messages = [*request.messages[:place], answer, *request.messages[place:]]
-        return handler(request.override(messages=messages))
-
-    ours = TokenMemoryMiddleware(memory_of())
-    model, agent = agent_of([AIMessage("Done.")], patched, ours, family="anthropic")
-    agent.invoke({"messages": [HumanMessage("Look."), call(1), HumanMessage("Stop.")]}, thread())
-    assert [message.type for message in model.seen[-1]] == ["human", "ai", "tool", "human"]
-    assert model.seen[-1][2].content == "Cancelled."
+    model, agent = agent_of([AIMessage("Yes.")], changing(change), ours, family="anthropic")
+    agent.invoke({"messages": [*said, HumanMessage("Stop.")]}, thread())
+    assert [m.text for m in model.seen[0]] == sent
 
 
 def test_automatic_compaction_can_be_turned_off_and_requests_still_fit():
@@ -415,10 +395,10 @@ def test_previous_response_ids_are_warned_of_once_the_conversation_is_compacted(
 HIDDEN = "/z.key"
 
 
-def clearing(trigger: int, script: list, *, clear_inputs: bool = False, **keywords: Any):
+def clearing(trigger: int, *, clear_inputs: bool = False, **keywords: Any):
     edit = ClearToolUsesEdit(trigger=trigger, keep=1, clear_tool_inputs=clear_inputs)
     clears = ContextEditingMiddleware(edits=[edit], token_counter=len)
-    return agent_of(script, clears, TokenMemoryMiddleware(memory_of(1_200, **keywords)))
+    return agent_of([], clears, TokenMemoryMiddleware(memory_of(1_200, **keywords)))
 
 
 def files(count: int) -> list:
@@ -426,11 +406,9 @@ def files(count: int) -> list:
     found: list = []
     for n in range(count):
         word = f"the file {HIDDEN}" if n == 1 else "the harbour"
-        read = {"name": "read", "args": {"path": f"f{n}.py"}, "id": f"c{n}"}
         found += [
             HumanMessage(f"We decided to name {word} on crate {n}.", id=f"h{n}"),
-            AIMessage("", tool_calls=[read], id=f"call{n}"),
-            ToolMessage(f"def parse_{n}(): ... " * 6, tool_call_id=f"c{n}", id=f"t{n}"),
+            *called(n, "read", {"path": f"f{n}.py"}, f"def parse_{n}(): ... " * 6),
             AIMessage("That is so. " * 16, id=f"a{n}"),
         ]
     return found
@@ -441,8 +419,7 @@ def files(count: int) -> list:
     ("trigger", "clear_inputs"), [(2, False), (50, True)], ids=["before the entry", "behind it"]
 )
 def test_an_edit_is_noticed_beside_results_that_are_cleared(trigger, clear_inputs):
-    script = [AIMessage("Noted.")] * 6
-    model, agent = clearing(trigger, script, clear_inputs=clear_inputs, background=False)
+    model, agent = clearing(trigger, clear_inputs=clear_inputs, background=False)
     agent.invoke({"messages": files(12)}, thread())
     before, log = entries_of(state_of(agent)), log_text(state_of(agent))
     assert HIDDEN in log
@@ -461,7 +438,7 @@ def test_an_edit_is_noticed_beside_results_that_are_cleared(trigger, clear_input
 
 def test_a_request_has_nothing_of_what_was_cleared_and_recall_finds_it(store):
     recall = Recall(store)
-    model, agent = clearing(2, [AIMessage("Noted.")], recall=recall)
+    model, agent = clearing(2, recall=recall)
     agent.invoke({"messages": files(4)}, thread())
     request = str(model.seen[-1])
     assert "parse_0" not in request
@@ -469,7 +446,7 @@ def test_a_request_has_nothing_of_what_was_cleared_and_recall_finds_it(store):
     assert "parse_3" in request
     held = str(agent.get_state(thread()).values["messages"])
     assert "parse_0" in held
-    assert "parse_0" in str(store.get("t", "t0").content)
+    assert "parse_0" in str(store.get("t", "result0").content)
     assert recall.search("parse_0", session_id="t")
 
 

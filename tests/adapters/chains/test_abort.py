@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from langchain_core.exceptions import ContextOverflowError
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableGenerator, RunnableLambda
@@ -40,21 +40,19 @@ async def atalking(given: object) -> AsyncIterator[AIMessageChunk]:
         await asyncio.sleep(0.01)
 
 
-def chain_of(store, on_abort, answer=failing):
-    model = RunnableGenerator(answer, atalking)
-    return with_token_memory(model, memory_of(), store, on_abort=on_abort)
-
-
-def kept(store) -> list[BaseMessage]:
-    return store.messages("s")
+def chain_of(store, on_abort="keep", answer=failing):
+    return with_token_memory(
+        RunnableGenerator(answer, atalking), memory_of(), store, on_abort=on_abort
+    )
 
 
 def test_a_stream_that_fails(store):
     with pytest.raises(RefusedError):
-        list(chain_of(store, "keep").stream("Tell me.", session()))
-    assert texts(kept(store)) == ["Tell me.", "Paris is \n\n[interrupted]"]
-    assert kept(store)[1].tool_calls == kept(store)[1].invalid_tool_calls == []
-    assert marks_of(kept(store)[1])["interrupted"] is True
+        list(chain_of(store).stream("Tell me.", session()))
+    question, answer = store.messages("s")
+    assert (question.text, answer.text) == ("Tell me.", "Paris is \n\n[interrupted]")
+    assert answer.tool_calls == answer.invalid_tool_calls == []
+    assert marks_of(answer)["interrupted"] is True
 
 
 @pytest.mark.parametrize("on_abort", ["keep", "drop"])
@@ -63,34 +61,28 @@ def test_a_stream_that_the_caller_closes(store, on_abort):
     assert next(stream).text == "Paris "
     stream.close()
     said = ["Tell me.", "Paris \n\n[interrupted]"]
-    assert texts(kept(store)) == (said if on_abort == "keep" else [])
+    assert texts(store.messages("s")) == (said if on_abort == "keep" else [])
     list(chain_of(store, on_abort, talking).stream("Again.", session()))
-    assert texts(kept(store))[-2:] == ["Again.", "Paris is large."]
+    assert texts(store.messages("s"))[-2:] == ["Again.", "Paris is large."]
 
 
 @pytest.mark.parametrize("how", ["cancel", "close"])
 async def test_an_async_stream_that_is_cancelled_or_closed(store, how):
-    stream = chain_of(store, "keep").astream("Tell me.", session())
+    stream = chain_of(store).astream("Tell me.", session())
+    await anext(stream)
     if how == "close":
-        await anext(stream)
         await stream.aclose()
     else:
-        has_begun = asyncio.Event()
-
-        async def read() -> None:
-            async for _ in stream:
-                has_begun.set()
-
-        task = asyncio.ensure_future(read())
-        await has_begun.wait()
+        task = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
     for _ in range(200):  # Python closes an inner async generator when the loop is free
-        if kept(store):
+        if store.count("s"):
             break
         await asyncio.sleep(0.01)
-    question, answer = texts(kept(store))
+    question, answer = texts(store.messages("s"))
     assert question == "Tell me."
     assert answer.startswith("Paris ")
     assert answer.endswith("[interrupted]")
@@ -98,18 +90,12 @@ async def test_an_async_stream_that_is_cancelled_or_closed(store, how):
 
 # Requests that are refused as too long
 
-LIMIT = 3_000
 
-
-def strict() -> Talker:
-    """Return a model with a smaller window than the memory's."""
-
-    def answer(request: list[BaseMessage]) -> AIMessage:
-        if count_tokens_approximately(request) > LIMIT:
-            raise ContextOverflowError("too long")
-        return AIMessage("Noted. " * 40)
-
-    return Talker(answer=answer)
+def strict(request: list[BaseMessage]) -> str:
+    """Answer as a model with a smaller window than the memory's."""
+    if count_tokens_approximately(request) > 3_000:
+        raise ContextOverflowError("too long")
+    return "Noted. " * 40
 
 
 async def asked(chain, way: str, text: str) -> None:
@@ -129,7 +115,7 @@ async def asked(chain, way: str, text: str) -> None:
     [("invoke", True), ("ainvoke", False), ("stream", False), ("astream", True)],
 )
 async def test_a_refused_request_is_made_shorter_and_sent_again_once(store, way, *, has_prompt):
-    model, heard = strict(), Heard()
+    model, heard = Talker(answer=strict), Heard()
     prompt = ChatPromptTemplate([("system", "Be brief."), MessagesPlaceholder("input")])
     memory = TokenMemory(8_000, callbacks=[heard])
     chain = with_token_memory(prompt | model if has_prompt else model, memory, store)
@@ -141,30 +127,19 @@ async def test_a_refused_request_is_made_shorter_and_sent_again_once(store, way,
     assert [problems(request) for request in model.requests if problems(request)] == []
 
 
-def test_a_second_refusal_raises_the_first_error_and_stores_nothing(store):
-    errors = [ContextOverflowError("first"), ContextOverflowError("second")]
-
-    def answer(_request: object) -> AIMessage:
-        raise errors.pop(0)
-
-    chain = with_token_memory(Talker(answer=answer), TokenMemory(8_000), store)
-    with pytest.raises(ContextOverflowError, match="first"):
-        chain.invoke("why " * 1_000, session())
-    assert errors == kept(store) == []
-
-
-def test_the_refusal_of_another_component_runs_no_step_again(store):
-    model, mails = Talker(), []
+def test_a_second_refusal_or_one_of_another_component_is_raised_and_stores_nothing(store):
+    model = Talker(answer=[ContextOverflowError("first"), ContextOverflowError("second"), "Yes."])
+    mails = []
 
     def refused(_given: object) -> None:
         raise ContextOverflowError("of another model")
 
-    chain = with_token_memory(
-        model | RunnableLambda(mails.append) | RunnableLambda(refused), TokenMemory(8_000), store
-    )
-    with pytest.raises(ContextOverflowError, match="of another model"):
-        chain.invoke("why " * 1_000, session())
-    assert len(mails) == len(model.requests) == 1
+    chain = model | RunnableLambda(mails.append) | RunnableLambda(refused)
+    for error in ("first", "of another model"):
+        with pytest.raises(ContextOverflowError, match=error):
+            with_token_memory(chain, TokenMemory(8_000), store).invoke("why " * 1_000, session())
+    assert (len(model.requests), len(mails)) == (3, 1), "no step runs again"
+    assert store.messages("s") == []
 
 
 async def test_a_question_is_kept_if_no_smaller_request_can_be_made(store):
@@ -173,4 +148,4 @@ async def test_a_question_is_kept_if_no_smaller_request_can_be_made(store):
     chain = with_token_memory(model, TokenMemory(8_000), store, on_abort="keep")
     with pytest.raises(ContextOverflowError, match="too long"):
         await asked(chain, "astream", "Tell me.")
-    assert texts(kept(store)) == ["Tell me.", "[interrupted]"]
+    assert texts(store.messages("s")) == ["Tell me.", "[interrupted]"]

@@ -21,24 +21,14 @@ def memory():
 
 
 @pytest.fixture
-def another(store, memory):
-    """Return a function that makes another history on the same session."""
-
-    def make(**keywords):
-        return TokenMemoryChatHistory("s", **{"memory": memory, "store": store, **keywords})
-
-    return make
+def history(memory, store):
+    return TokenMemoryChatHistory("s", memory=memory, store=store)
 
 
-@pytest.fixture
-def history(another):
-    return another()
-
-
-def test_the_view_is_frozen_until_the_next_write(history, another):
+def test_the_view_is_frozen_until_the_next_write(history, memory, store):
     history.add_messages(turns(6))
     before = history.messages
-    other = another()
+    other = TokenMemoryChatHistory("s", memory=memory, store=store)
     other.add_messages(turns(1, 99))
     other.compact()
     history.messages.append("mine")
@@ -53,14 +43,12 @@ def test_the_view_is_frozen_until_the_next_write(history, another):
 async def test_removed_text_is_in_no_later_read(how, history, store, memory):
     history.add_messages([HumanMessage("My card is 4111.", id="m"), AIMessage("Yes.")])
     assert "4111" in str(history.messages)
-    if how == "edit":
-        store.edit("s", "m", HumanMessage("My card is lost."))
-    elif how == "redact":
-        memory.redact("4111", store=store, session_id="s")
-    elif how == "hide":
-        store.hide("s", ["m"])
-    else:
-        memory.erase(store, session_id="s")
+    {
+        "edit": lambda: store.edit("s", "m", HumanMessage("My card is lost.")),
+        "redact": lambda: memory.redact("4111", store=store, session_id="s"),
+        "hide": lambda: store.hide("s", ["m"]),
+        "erase": lambda: memory.erase(store, session_id="s"),
+    }[how]()
     assert "4111" not in str(await history.aget_messages())
     assert "4111" not in str(history.messages)
 
@@ -76,12 +64,6 @@ def test_what_is_put_back_after_a_clear_has_its_own_words(history):
     by_id = {message.id: message.content for message in own}
     assert [m.content for m in history.full_history()] == [by_id[m.id] for m in shown]
     assert "Answer in French." not in str(history.messages)
-
-
-def test_compact_by_hand_hands_the_instruction_on(history, memory):
-    history.add_messages(turns(10))
-    history.compact(instruction="keep the numbers")
-    assert memory.summarizer.requests[-1].instruction == "keep the numbers"
 
 
 # In `RunnableWithMessageHistory`
@@ -119,21 +101,23 @@ def test_a_message_is_edited_an_answer_made_again_and_a_turn_deleted(history, st
         history.edit("a2", "x")
 
 
-def test_a_deleted_turn_is_in_no_summary(history):
+def test_a_deleted_turn_is_in_no_summary(history, memory):
     history.add_messages(turns(12))
-    history.compact()
+    history.compact(instruction="keep the numbers")
+    assert memory.summarizer.requests[-1].instruction == "keep the numbers"
     assert "question 0" in str(history.messages)
     history.delete_turn("h0")
     assert "question 0" not in str(history.messages)
 
 
-def test_what_fails_after_the_reply_fails_no_reply(store, another, caplog, monkeypatch):
+def test_what_fails_after_the_reply_fails_no_reply(store, caplog, monkeypatch):
     def locked(*_args, **_keywords):
         raise StoreError("The database is locked.")
 
     store.add("s", turns(26))
     monkeypatch.setattr(store, "conversation", locked)
-    history = another(memory=memory_of(4_000, summarizer=Scripted()))
+    memory = memory_of(4_000, summarizer=Scripted())
+    history = TokenMemoryChatHistory("s", memory=memory, store=store)
     history.add_messages([AIMessage("An answer. " * 180, id="long")])
     assert "is locked" in caplog.text
     assert store.messages("s")[-1].id == "long"

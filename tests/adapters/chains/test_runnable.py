@@ -1,7 +1,6 @@
 """`with_token_memory`: the whole request is budgeted, behind the prompt, wherever it stands."""
 
 import json
-from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
@@ -37,12 +36,14 @@ PROMPT = ChatPromptTemplate(
     [("system", "You are {who}."), MessagesPlaceholder("history"), ("human", "Please: {input}")]
 )
 KEYS = {"input_messages_key": "input", "history_messages_key": "history"}
-NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-def recorder() -> Scripted:
+ANSWER = "an answer " * 10
+
+
+def recorder(**fields: Any) -> Scripted:
     """Return a model that remembers its requests."""
-    return Scripted(answer=lambda _messages: "an answer " * 10)
+    return Scripted(answer=ANSWER, **fields)
 
 
 def check(model: Scripted, memory: Any, *, tools: Any = None, count: int | None = None) -> None:
@@ -53,33 +54,10 @@ def check(model: Scripted, memory: Any, *, tools: Any = None, count: int | None 
         assert problems(request) == []
 
 
-@pytest.mark.slow
-async def test_invoke_stream_and_batch_give_the_same_requests():
-    seen = []
-    for run in ("invoke", "ainvoke", "stream", "astream", "batch"):
-        with TranscriptStore("sqlite://") as store:
-            model, memory = recorder(), memory_of(1_000, now=lambda: NOON)
-            chain = with_token_memory(PROMPT | model, memory, store, **KEYS)
-            for number in range(8):
-                asked = {"input": f"question {number} " * 40, "who": "a clerk"}
-                if run == "ainvoke":
-                    await chain.ainvoke(asked, session())
-                elif run == "batch":
-                    chain.batch([asked], session())
-                elif run == "astream":
-                    assert len([c async for c in chain.astream(asked, session())]) >= 20
-                elif run == "stream":
-                    assert len(list(chain.stream(asked, session()))) >= 20
-                else:
-                    chain.invoke(asked, session())
-            check(model, memory, count=8)
-            assert {request[0].content for request in model.requests} == {"You are a clerk."}
-            assert model.requests[-1][-1].content.startswith("Please: question 7 ")
-            assert "<conversation_summary" in model.requests[-1][1].text
-            assert texts(store.messages("s"))[:2] == ["question 0 " * 40, "an answer " * 10]
-            assert {type(m) for m in store.messages("s")} == {HumanMessage, AIMessage}
-            seen.append([words_of(m for m in r if m.type == "human") for r in model.requests])
-    assert all(each == seen[0] for each in seen)
+async def asked(chain: Any, questions: Any, *, is_async: bool = False, **more: str) -> None:
+    for question in questions:
+        said = {"input": question, **more}
+        await chain.ainvoke(said, session()) if is_async else chain.invoke(said, session())
 
 
 # Shapes of inputs and outputs
@@ -89,13 +67,8 @@ async def test_invoke_stream_and_batch_give_the_same_requests():
 @pytest.mark.parametrize(
     "asked",
     [
-        "hi",
-        HumanMessage("hi"),
-        [HumanMessage("hi")],
-        {"input": "hi"},
-        {"messages": [HumanMessage("hi")]},
-        ("human", "hi"),
-        [("human", "hi")],
+        *("hi", HumanMessage("hi"), [HumanMessage("hi")], ("human", "hi"), [("human", "hi")]),
+        *({"input": "hi"}, {"messages": [HumanMessage("hi")]}),
     ],
     ids=str,
 )
@@ -189,12 +162,11 @@ SHAPES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_prompt_is_found_wherever_it_stands(store, shape):
+async def test_a_prompt_is_found_wherever_it_stands(store, shape):
     model, memory = recorder(), memory_of(1_200)
     chain = with_token_memory(SHAPES[shape](model), memory, store, **KEYS)
     store.add("s", turns(12))
-    for number in range(4):
-        chain.invoke({"input": f"question {number} " * 20}, session())
+    await asked(chain, [f"question {number} " * 20 for number in range(4)])
     check(model, memory, count=4)
     assert len(model.requests[-1]) > 2
     assert store.count("s") >= 32
@@ -211,36 +183,28 @@ def test_tools_bound_to_a_model_and_its_fallback_are_counted(store):
     assert len(model.requests[0]) > 2
 
 
-NEW = [MessagesPlaceholder("history"), ("human", "{input}")]
-EXAMPLES = ChatPromptTemplate([("system", "S."), ("human", "1+1"), ("ai", "2"), *NEW])
-
-
-def test_a_request_fits_the_smallest_model_of_a_branch(store):
-    class Windowed(Scripted):
-        profile: Any = None
-
-    big, small = (
-        Windowed(profile={"max_input_tokens": n}, answer=lambda _messages: "an answer " * 10)
-        for n in (8_000, 1_500)
-    )
+async def test_a_request_fits_the_smallest_model_of_a_branch(store):
+    big, small = (recorder(profile={"max_input_tokens": n}) for n in (8_000, 1_500))
     branch = RunnableBranch((lambda prompt: "hard" in prompt.to_messages()[-1].content, big), small)
     memory = TokenMemory(counter=CharCounter(), summarizer=ListSummarizer())
     chain = with_token_memory(PROMPT | branch, memory, store, **KEYS)
-    for asked in ("hard " * 800, "easy " * 400, "easy " * 400):
-        chain.invoke({"input": asked, "who": "a clerk"}, session())
+    await asked(chain, ("hard " * 800, "easy " * 400, "easy " * 400), who="a clerk")
     assert (len(big.requests), len(small.requests)) == (1, 2)
     assert all(memory.count(request).tokens <= 1_500 for request in small.requests)
 
 
+NEW = [MessagesPlaceholder("history"), ("human", "{input}")]
+EXAMPLES = ChatPromptTemplate([("system", "S."), ("human", "1+1"), ("ai", "2"), *NEW])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [None, 6, 9])
-def test_examples_in_front_of_the_history_stay_there_and_count_for_max_messages(store, most):
+async def test_examples_in_front_of_the_history_stay_there_and_count_for_max_messages(store, most):
     model = recorder()
     bounded: Any = {"request": RequestRules(max_messages=most), "trigger": None}
     memory = memory_of(1_000, **bounded if most else {})
     chain = with_token_memory(EXAMPLES | model, memory, store, **KEYS)
-    for number in range(8):
-        chain.invoke({"input": f"{number} " * 20}, session())
+    await asked(chain, [f"{number} " * 20 for number in range(8)])
     check(model, memory)
     assert {tuple(texts(request[1:3])) for request in model.requests} == {("1+1", "2")}
     if most:
@@ -248,12 +212,7 @@ def test_examples_in_front_of_the_history_stay_there_and_count_for_max_messages(
 
 
 AS_TEXT = "History: {history}\nNow: {input}"
-
-
-async def asked(chain, *, is_async: bool, said: str = "Question {}? ", turns: int = 20) -> None:
-    for number in range(turns):
-        given = {"input": said.format(number) + "why " * 40}
-        await chain.ainvoke(given, session()) if is_async else chain.invoke(given, session())
+QUESTIONS = [f"Card 4711, question {number}? " + "why " * 40 for number in range(20)]
 
 
 @pytest.mark.slow
@@ -266,42 +225,31 @@ async def asked(chain, *, is_async: bool, said: str = "Question {}? ", turns: in
 )
 async def test_a_history_that_a_prompt_writes_as_text_fits(store, prompt, *, is_async):
     model, memory = recorder(), memory_of()
-    await asked(with_token_memory(prompt | model, memory, store, **KEYS), is_async=is_async)
+    await asked(
+        with_token_memory(prompt | model, memory, store, **KEYS), QUESTIONS, is_async=is_async
+    )
     check(model, memory, count=20)
-    assert model.requests[0][0].text.startswith("History: \nNow: Question 0?")
+    assert model.requests[0][0].text == f"History: \nNow: {QUESTIONS[0]}"
     last = model.requests[-1][0].text
-    assert f"\nHuman: {'Question 18? ' + 'why ' * 40}\nAI: an answer" in last
-    assert last.endswith("Now: Question 19? " + "why " * 40)
+    assert f"\nHuman: {QUESTIONS[18]}\nAI: an answer" in last
+    assert last.endswith(f"Now: {QUESTIONS[19]}")
     assert store.count("s") == 40
 
 
-def test_an_input_that_a_prompt_writes_as_text_has_its_history_in_front(store):
+async def test_an_input_that_a_prompt_writes_as_text_has_its_history_in_front(store):
     model = recorder()
     prompt = ChatPromptTemplate([("human", "Answer.\n{input}")])
-    chain = with_token_memory(prompt | model, memory_of(), store, input_messages_key="input")
-    for said in "ab":
-        chain.invoke({"input": said}, session())
+    await asked(
+        with_token_memory(prompt | model, memory_of(), store, input_messages_key="input"), "ab"
+    )
     assert model.requests[0][0].text == "Answer.\nHuman: a"
-    assert model.requests[1][0].text == f"Answer.\nHuman: a\nAI: {'an answer ' * 10}\nHuman: b"
+    assert model.requests[1][0].text == f"Answer.\nHuman: a\nAI: {ANSWER}\nHuman: b"
 
 
-def masked(messages):
+def as_masked(messages):
     return [
         HumanMessage(m.text.replace("4711", "****")) if m.type == "human" else m for m in messages
     ]
-
-
-@pytest.mark.slow
-async def test_a_history_that_a_step_has_changed_is_sent_as_changed_and_fits(store):
-    model, memory = recorder(), memory_of(1_000)
-    step = RunnablePassthrough.assign(history=itemgetter("history") | RunnableLambda(masked))
-    chain = with_token_memory(step | PROMPT.partial(who="a clerk") | model, memory, store, **KEYS)
-    await asked(chain, is_async=False, said="Card 4711, {}? ")
-    check(model, memory, count=20)
-    assert [sum("4711" in m.text for m in request) for request in model.requests] == [1] * 20
-    assert "Card ****, 18?" in str(model.requests[-1])
-    assert "conversation_summary" in str(model.requests[-1])
-    assert texts(store.messages("s"))[0].startswith("Card 4711")
 
 
 def as_pairs(messages):
@@ -320,32 +268,43 @@ def as_lines(messages):
 @pytest.mark.parametrize(
     ("name", "change", "prompt", "is_async"),
     [
+        ("history", as_masked, PROMPT.partial(who="a clerk"), False),
         ("talk", as_fresh, ChatPromptTemplate([("human", "{talk}\nNow: {input}")]), False),
         ("history", as_pairs, PROMPT.partial(who="a clerk"), False),
         ("history", as_lines, ChatPromptTemplate([("human", AS_TEXT)]), True),
         ("talk", as_fresh, ChatPromptTemplate([MessagesPlaceholder("talk"), NEW[1]]), True),
     ],
 )
-async def test_whatever_a_step_makes_of_the_history_fits(store, name, change, prompt, is_async):
+async def test_whatever_a_step_makes_of_the_history_is_sent_and_fits(
+    store, name, change, prompt, *, is_async
+):
     model, memory = recorder(), memory_of(1_000)
     step = RunnablePassthrough.assign(**{name: itemgetter("history") | RunnableLambda(change)})
-    await asked(with_token_memory(step | prompt | model, memory, store, **KEYS), is_async=is_async)
+    await asked(
+        with_token_memory(step | prompt | model, memory, store, **KEYS),
+        QUESTIONS,
+        is_async=is_async,
+    )
     check(model, memory, count=20)
-    assert "Question 19?" in str(model.requests[-1])
+    assert "question 19?" in str(model.requests[-1])
+    if change is as_masked:
+        assert [sum("4711" in m.text for m in request) for request in model.requests] == [1] * 20
+        assert "Card ****, question 18?" in str(model.requests[-1])
+        assert "conversation_summary" in str(model.requests[-1])
+        assert texts(store.messages("s"))[0].startswith("Card 4711")
 
 
-def test_a_placeholder_takes_the_newest_messages_only_and_keeps_the_pins(store):
+async def test_a_placeholder_takes_the_newest_messages_only_and_keeps_the_pins(store):
     model, memory = recorder(), memory_of()
     newest = MessagesPlaceholder("history", n_messages=2)
     prompt = ChatPromptTemplate([("system", "Be brief."), newest, ("human", "{input}")])
     chain = with_token_memory(prompt | model, memory, store, **KEYS)
-    for said in "abc":
-        chain.invoke({"input": said}, session())
-    assert words_of(model.requests[-1]) == ["Be brief.", "b", "an answer " * 10, "c"]
+    await asked(chain, "abc")
+    assert words_of(model.requests[-1]) == ["Be brief.", "b", ANSWER, "c"]
     TokenMemoryChatHistory("s", memory=memory, store=store).pin("Answer in French.")
-    for said in "de":
-        chain.invoke({"input": said}, session())
-        assert str(model.requests[-1]).count("Answer in French.") == 1
+    await asked(chain, "de")
+    shown = [str(request).count("Answer in French.") for request in model.requests]
+    assert shown == [0, 0, 0, 1, 1]
 
 
 # Sessions, users and budgets

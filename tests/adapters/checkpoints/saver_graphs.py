@@ -20,6 +20,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command, Send, interrupt
 
+from tests.adapters.integrations import thread
 from tests.strategies import any_text
 
 THREAD = "thread"
@@ -141,11 +142,8 @@ def _child(kind: str) -> Any:
         thought = AIMessage("a thought", id=f"thought-{len(said)}-{count}")
         return {"messages": [thought], "inner": [said[-1:]]}
 
-    inner = StateGraph(Inner)
-    inner.add_node("think", think)
-    inner.add_node("again", lambda state: {"inner": [len(state["inner"])]})
-    inner.add_edge(START, "think")
-    inner.add_edge("think", "again")
+    again = ("again", lambda state: {"inner": [len(state["inner"])]})
+    inner = StateGraph(Inner).add_sequence([("think", think), again]).add_edge(START, "think")
     return inner.compile(checkpointer=True if kind == "kept" else None)
 
 
@@ -180,10 +178,6 @@ def build(shape: Shape, saver: Any) -> Any:
         return graph.compile(checkpointer=saver)
 
 
-def config_of(thread: str = THREAD) -> Any:
-    return {"configurable": {"thread_id": thread}}
-
-
 def run(graph: Any, shape: Shape, given: Any, config: Any) -> None:
     if shape.on_the_loop:
         asyncio.run(graph.ainvoke(given, config, durability=shape.durability))
@@ -194,7 +188,7 @@ def run(graph: Any, shape: Shape, given: Any, config: Any) -> None:
 def act(graph: Any, shape: Shape, action: tuple[str, Any], number: int) -> None:
     """Do one thing with the graph; what cannot be done now is not done."""
     kind, detail = action
-    config = config_of()
+    config = thread(THREAD)
     said = {"messages": [HumanMessage(str(detail), id=f"h{number}"), HumanMessage("and?")]}
     if kind == "say":
         run(graph, shape, said, config)

@@ -1,7 +1,6 @@
 """A checkpointer that is two: one that is trusted, and one that must say the same at every step."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -54,6 +53,15 @@ def everything(saver: BaseCheckpointSaver[Any], thread: str, name: str | None = 
     return sorted(found, key=lambda one: (str(one[0][0]["checkpoint_ns"]), str(one[0][0])))
 
 
+def shown(answer: Any) -> Any:
+    """Return what a saver has answered, to be compared."""
+    if isinstance(answer, CheckpointTuple):
+        return read(answer)
+    if isinstance(answer, list):
+        return [shown(one) for one in answer]
+    return plain(answer)
+
+
 class Twin(BaseCheckpointSaver[Any]):
     """Writes to both savers, reads from both, and compares.
 
@@ -67,70 +75,57 @@ class Twin(BaseCheckpointSaver[Any]):
         self.tested = tested
         self.reads = 0
 
-    def _compared(self, right: Any, answer: Any) -> None:
+    def _same(self, right: Any, answer: Any) -> Any:
         self.reads += 1
-        assert answer == right
+        if isinstance(answer, Iterator):
+            right, answer = list(right), list(answer)
+        assert shown(answer) == shown(right)
+        return answer
+
+    def _both(self, name: str, *given: Any, **more: Any) -> Any:
+        given = tuple(map(frozen, given))
+        right = getattr(self.trusted, name)(*given, **more)
+        return self._same(right, getattr(self.tested, name)(*given, **more))
+
+    async def _aboth(self, name: str, *given: Any, **more: Any) -> Any:
+        given = tuple(map(frozen, given))
+        right = getattr(self.trusted, name)(*given, **more)
+        return self._same(right, await getattr(self.tested, f"a{name}")(*given, **more))
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         # The trusted one keeps values by version: two branches must not share one.
         return self.trusted.get_next_version(current, channel)
 
-    def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        given = (config, frozen(checkpoint), metadata, new_versions)
-        right, answer = self.trusted.put(*given), self.tested.put(*given)
-        self._compared(right, answer)
-        return answer
+    def put(self, *given: Any) -> Any:
+        return self._both("put", *given)
 
-    async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        given = (config, frozen(checkpoint), metadata, new_versions)
-        right, answer = self.trusted.put(*given), await self.tested.aput(*given)
-        self._compared(right, answer)
-        return answer
+    async def aput(self, *given: Any) -> Any:
+        return await self._aboth("put", *given)
 
     def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
-        same = deepcopy(list(writes))
-        self.trusted.put_writes(config, same, task_id, task_path)
-        self.tested.put_writes(config, same, task_id, task_path)
+        self._both("put_writes", config, list(writes), task_id, task_path)
 
     async def aput_writes(
         self, config: Any, writes: Any, task_id: str, task_path: str = ""
     ) -> None:
-        same = deepcopy(list(writes))
-        self.trusted.put_writes(config, same, task_id, task_path)
-        await self.tested.aput_writes(config, same, task_id, task_path)
+        await self._aboth("put_writes", config, list(writes), task_id, task_path)
 
     def get_tuple(self, config: Any) -> CheckpointTuple | None:
-        right, answer = self.trusted.get_tuple(config), self.tested.get_tuple(config)
-        self._compared(read(right), read(answer))
-        return answer
+        return self._both("get_tuple", config)
 
     async def aget_tuple(self, config: Any) -> CheckpointTuple | None:
-        right, answer = self.trusted.get_tuple(config), await self.tested.aget_tuple(config)
-        self._compared(read(right), read(answer))
-        return answer
+        return await self._aboth("get_tuple", config)
 
     def list(self, config: Any, **given: Any) -> Iterator[CheckpointTuple]:
-        right, answer = (list(one.list(config, **given)) for one in (self.trusted, self.tested))
-        self._compared([read(one) for one in right], [read(one) for one in answer])
-        yield from answer
+        yield from self._both("list", config, **given)
 
     async def alist(self, config: Any, **given: Any) -> AsyncIterator[CheckpointTuple]:
-        right = list(self.trusted.list(config, **given))
-        answer = [one async for one in self.tested.alist(config, **given)]
-        self._compared([read(one) for one in right], [read(one) for one in answer])
-        for one in answer:
+        found = [one async for one in self.tested.alist(config, **given)]
+        for one in self._same([*self.trusted.list(config, **given)], found):
             yield one
 
-    def get_delta_channel_history(self, *, config: Any, channels: Sequence[str]) -> Any:
-        right, answer = (
-            one.get_delta_channel_history(config=config, channels=channels)
-            for one in (self.trusted, self.tested)
-        )
-        self._compared(plain(right), plain(answer))
-        return answer
+    def get_delta_channel_history(self, **given: Any) -> Any:
+        return self._both("get_delta_channel_history", **given)
 
-    async def aget_delta_channel_history(self, *, config: Any, channels: Sequence[str]) -> Any:
-        right = self.trusted.get_delta_channel_history(config=config, channels=channels)
-        answer = await self.tested.aget_delta_channel_history(config=config, channels=channels)
-        self._compared(plain(right), plain(answer))
-        return answer
+    async def aget_delta_channel_history(self, **given: Any) -> Any:
+        return await self._aboth("get_delta_channel_history", **given)

@@ -1,7 +1,6 @@
 """What `TokenMemorySaver` promises beyond the contract of a checkpointer."""
 
 import asyncio
-import shutil
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -20,7 +19,7 @@ from langchain_tokenmem.errors import (
     StoreError,
     ThreadConflictError,
 )
-from tests.adapters.integrations import at, put, read, texts, thread
+from tests.adapters.integrations import at, graph_of, put, read, texts, thread
 
 
 def answer(state):
@@ -29,8 +28,7 @@ def answer(state):
 
 
 def chat(saver, model=answer):
-    builder = StateGraph(MessagesState).add_node("model", model).add_edge(START, "model")
-    return builder.compile(checkpointer=saver)
+    return graph_of(model, saver=saver)
 
 
 def say(graph, words, name="t", **more):
@@ -46,25 +44,6 @@ def file(tmp_path):
 def on_file(file):
     with TranscriptStore(file) as store:
         yield store
-
-
-# Backups
-
-
-def test_nothing_is_remembered_of_what_a_backup_replaced(file, tmp_path):
-    def said(word):
-        return [HumanMessage(f"{word} {n}", id=f"{word}{n}") for n in range(40)]
-
-    saver = TokenMemorySaver(TranscriptStore(file))
-    first = put(saver, at(), "1", {"messages": said("kept")[:1]})
-    saver.store.close()
-    shutil.copy(file, tmp_path / "backup.db")
-    put(saver, first, "2", {"messages": said("lost")}, 2)
-    saver.store.close()
-    shutil.copy(tmp_path / "backup.db", file)
-    put(saver, first, "2", {"messages": said("new")}, 2)
-    for reader in (saver, TokenMemorySaver(TranscriptStore(file))):
-        assert read(reader)["messages"] == said("new")
 
 
 # Ids, filters and secrets
@@ -162,8 +141,7 @@ FACT = "The vault code is QUOKKA."
 
 def with_sub_graph(saver, *, from_size=0):
     """Return a graph that hands over to a sub-graph once its list is longer than `from_size`."""
-    graph = StateGraph(MessagesState).add_node("sub", chat(True))
-    graph.add_node("model", answer)
+    graph = StateGraph(MessagesState).add_node("sub", chat(True)).add_node("model", answer)
     graph.add_conditional_edges(
         START, lambda state: "sub" if len(state["messages"]) > from_size else "model"
     )
@@ -307,19 +285,6 @@ def test_a_thread_that_is_deleted_during_its_own_run_stays_deleted(tmp_path, how
         assert said == [*anew, "Hello", f"answer {len(anew) + 1}"]
 
 
-def test_a_sub_graph_of_a_thread_that_was_deleted_stores_nothing(store):
-    sub = chat(None)
-
-    def deleting(state):
-        TokenMemorySaver(store).delete_thread("t")
-        return {"messages": sub.invoke(state)["messages"][-1]}
-
-    graph = chat(TokenMemorySaver(store), deleting)
-    with pytest.raises(ThreadConflictError):
-        graph.invoke({"messages": [HumanMessage(FACT)]}, thread("t"), durability="sync")
-    assert store.sessions() == []
-
-
 WRITES = [("messages", [HumanMessage(FACT, id="h")])]
 
 
@@ -336,25 +301,6 @@ def test_writes_of_a_sub_graph_that_come_before_its_checkpoint_go_with_the_threa
     with pytest.raises(ThreadConflictError):
         saver.put_writes(root, WRITES, "task-3")
     assert store.sessions() == []
-
-
-def test_writes_that_overtake_a_checkpoint_whose_thread_is_deleted_are_refused(
-    tmp_path, monkeypatch
-):
-    url = f"sqlite:///{tmp_path}/memory.db"
-    with TranscriptStore(url) as store, TranscriptStore(url) as elsewhere:
-        saver = TokenMemorySaver(store)
-        root = put(saver, at(), "1")
-
-        def overtake():  # where the checkpoint waits for the database
-            TokenMemorySaver(elsewhere).delete_thread("t")
-            with pytest.raises(ThreadConflictError):
-                saver.put_writes(at("t", "2"), WRITES, "task-1")
-
-        monkeypatch.setattr(store.index, "make_ready", overtake)
-        with pytest.raises(ThreadConflictError):
-            put(saver, root, "2")
-        assert elsewhere.sessions() == []
 
 
 def test_pruned_checkpoints_are_not_a_deleted_thread(store):

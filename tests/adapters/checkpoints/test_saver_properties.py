@@ -21,23 +21,17 @@ from tests.adapters.checkpoints.saver_graphs import (
     act,
     actions,
     build,
-    config_of,
     run,
     shapes,
 )
 from tests.adapters.checkpoints.saver_twin import Twin, everything, plain
+from tests.adapters.integrations import thread
 
 PLAIN = Shape(("say",), "none", asks=False, sends=0, on_the_loop=False, durability="sync")
 RICH = Shape(
     ("call", "edit", "delta"), "kept", asks=True, sends=2, on_the_loop=True, durability="async"
 )
-
-
 KEPT = Shape(("say",), "kept", asks=True, sends=0, on_the_loop=False, durability="sync")
-
-
-def saver_on(store: TranscriptStore) -> TokenMemorySaver:
-    return TokenMemorySaver(store)
 
 
 def played(
@@ -52,13 +46,13 @@ def played(
     for number, action in enumerate(done):
         act(graph, shape, action, number)
         if looks:
-            list(graph.get_state_history(config_of()))
+            list(graph.get_state_history(thread(THREAD)))
     assert everything(twin.tested, THREAD) == everything(twin.trusted, THREAD)
     return twin, graph
 
 
-def state(graph: Any, thread: str = THREAD) -> Any:
-    found = graph.get_state(config_of(thread))
+def state(graph: Any, name: str = THREAD) -> Any:
+    found = graph.get_state(thread(name))
     return plain([found.values, found.next, [one.value for one in found.interrupts]])
 
 
@@ -76,7 +70,7 @@ def unnamed(value: Any) -> Any:
 @settings(max_examples=settings.default.max_examples // 4)
 def test_state_is_the_same_step_by_step(shape, done):
     with TranscriptStore("sqlite://") as store:
-        twin, _ = played(saver_on(store), shape, done, looks=True)
+        twin, _ = played(TokenMemorySaver(store), shape, done, looks=True)
         assert twin.reads > len(done)
 
 
@@ -86,7 +80,7 @@ def test_state_is_the_same_step_by_step(shape, done):
 @settings(max_examples=settings.default.max_examples // 20 or 1)
 def test_state_is_the_same_after_copy_and_migration(shape, done):
     with TranscriptStore("sqlite://") as store, TranscriptStore("sqlite://") as other:
-        saver = saver_on(store)
+        saver, target = TokenMemorySaver(store), TokenMemorySaver(other)
         twin, graph = played(saver, shape, [("say", "first"), *done])
         right = everything(twin.trusted, THREAD)
         alone = build(shape, saver)
@@ -96,7 +90,6 @@ def test_state_is_the_same_after_copy_and_migration(shape, done):
         assert everything(saver, THREAD) == right
 
         for source, kept in ((twin.trusted, "memory"), (saver, "ours")):
-            target = saver_on(other)
             report = migrate_checkpoints(source, target, threads=[THREAD])
             assert everything(target, THREAD) == right, kept
             assert state(build(shape, target)) == state(graph)
@@ -104,7 +97,7 @@ def test_state_is_the_same_after_copy_and_migration(shape, done):
             assert (again.copied, again.known) == (0, report.copied + report.known)
             target.delete_thread(THREAD)
         # The copy goes on by itself, and the source does not notice.
-        run(alone, shape, {"log": ["more"]}, config_of("copy"))
+        run(alone, shape, {"log": ["more"]}, thread("copy"))
         assert everything(saver, THREAD) == right
 
 
@@ -129,7 +122,7 @@ def langgraph_savers() -> Iterator[list[BaseCheckpointSaver[Any]]]:
 @settings(max_examples=settings.default.max_examples // 20 or 1)
 def test_a_thread_goes_back_to_langgraphs_savers_and_goes_on_there(shape, done):
     with TranscriptStore("sqlite://") as store, langgraph_savers() as targets:
-        saver = saver_on(store)
+        saver = TokenMemorySaver(store)
         ours = build(shape, saver)
         for number, action in enumerate([("say", "first"), *done]):
             act(ours, shape, action, number)
@@ -157,7 +150,7 @@ def test_a_thread_goes_back_to_langgraphs_savers_and_goes_on_there(shape, done):
 @settings(max_examples=settings.default.max_examples // 20 or 1)
 def test_state_is_the_same_after_prune(shape, done, keep_last):
     with TranscriptStore("sqlite://") as store:
-        saver = saver_on(store)
+        saver = TokenMemorySaver(store)
         twin, graph = played(saver, shape, [("say", "first"), *done])
         right = everything(twin.trusted, THREAD)
         before = state(graph)
@@ -172,7 +165,7 @@ def test_state_is_the_same_after_prune(shape, done, keep_last):
         assert state(alone) == before
         memory = build(shape, twin.trusted)
         for one in (alone, memory):
-            run(one, shape, {"log": ["more"], "delta": ["more"]}, config_of())
+            run(one, shape, {"log": ["more"], "delta": ["more"]}, thread(THREAD))
         assert unnamed(state(alone)) == unnamed(state(memory))
         saver.prune([THREAD], strategy="delete")
         assert everything(saver, THREAD) == []

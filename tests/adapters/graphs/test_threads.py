@@ -1,5 +1,6 @@
 """Threads of graphs and agents: their owner, and a memory's state that is lost."""
 
+from functools import partial
 from uuid import UUID
 
 import pytest
@@ -21,10 +22,24 @@ from langchain_tokenmem import (
     memory_nodes,
     with_token_memory,
 )
+from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.errors import ScopeError
-from tests.adapters.integrations import agent_with, graph_with, state_of, texts, thread, tool_turns
+from langchain_tokenmem.graphs import pin_update
+from langchain_tokenmem.state import new_state
+from langchain_tokenmem.turns.conversation import TurnRequest
+from langchain_tokenmem.turns.graph_thread import GraphThread
+from langchain_tokenmem.turns.turn import take_turn
+from tests.adapters.integrations import (
+    agent_with,
+    graph_of,
+    graph_with,
+    state_of,
+    texts,
+    thread,
+    tool_turns,
+)
 from tests.contract.chats import Talker
-from tests.fakes import log_text, memory_of, words_of
+from tests.fakes import log_text, memory_of, talk, words_of
 from tests.summarize.models import Scripted
 
 # Owners
@@ -39,15 +54,15 @@ def saver(request, store):
 @pytest.mark.parametrize("first", ["u", None])
 def test_a_thread_belongs_to_its_first_user_and_another_one_is_refused(door, saver, first):
     _, graph = door(memory_of(), saver)
-    graph.invoke({"messages": "My code is 4711."}, thread(user_id=first) if first else thread())
-    graph.invoke({"messages": "What is the code?"}, thread(user_id="u"))
+    asks = {"messages": "What is the code?"}
+    graph.invoke(asks, thread(user_id=first) if first else thread())
+    graph.invoke(asks, thread(user_id="u"))
     early = graph.get_state(thread()).config["configurable"]
     for config in (thread(user_id="v"), {"configurable": {**early, "user_id": "v"}}):
         with pytest.raises(ScopeError, match="belongs to another user than 'v'"):
-            graph.invoke({"messages": "What is the code?"}, config)
-    # A run that names nobody, and another thread, go on.
-    graph.invoke({"messages": "What is the code?"}, thread())
-    graph.invoke({"messages": "Hello."}, thread("mine", user_id="v"))
+            graph.invoke(asks, config)
+    for others in (thread(), thread("mine", user_id="v")):  # they go on
+        graph.invoke(asks, others)
 
 
 @pytest.mark.slow
@@ -70,13 +85,12 @@ def test_ids_that_are_no_names_are_refused_by_every_integration(store, door):
     chain, said = with_token_memory(model, memory_of(), store), {"messages": [HumanMessage("hi")]}
     node = CompactNode(memory_of(), archive=store)
     for bad in BAD_IDS:
-        calls = [lambda bad=bad, one=one: one.invoke(said, thread(bad)) for one in (graph, node)]
+        calls = [partial(one.invoke, said, thread(bad)) for one in (graph, node)]
         for ids in ({"session_id": bad}, {"session_id": "s", "user_id": bad}):
-            recall = {"recall": Recall(store), **ids}
             calls += [
-                lambda ids=ids: chain.invoke("Hello.", {"configurable": ids}),
-                lambda ids=ids: TokenMemoryChatHistory(store=store, **ids),
-                lambda recall=recall: TranscriptRetriever(**recall).invoke("?"),
+                partial(chain.invoke, "Hello.", {"configurable": ids}),
+                partial(TokenMemoryChatHistory, store=store, **ids),
+                partial(TranscriptRetriever(recall=Recall(store), **ids).invoke, "?"),
             ]
         for refused in calls:
             with pytest.raises(ScopeError, match="control character"):
@@ -123,26 +137,12 @@ LOST = "The memory's state was not kept"
 
 
 @pytest.mark.slow
-def test_a_client_that_sends_the_whole_list_without_a_thread_is_warned(caplog):
-    model, messages = Scripted(answer=lambda _messages: "ok " * 60), []
-    agent = create_agent(model, middleware=[TokenMemoryMiddleware(memory_of())])
-    for number in range(12):
-        messages.append(HumanMessage(f"Question {number}? " * 60))
-        messages = agent.invoke({"messages": messages})["messages"]
-    assert f"A conversation without a name: {LOST}" in caplog.text
-
-
-@pytest.mark.slow
 def test_an_agent_as_a_subgraph_without_a_checkpointer_is_not_summarized_again(caplog):
     played = []
     for checkpointer in (None, True):
-        memory, model = memory_of(), Scripted(answer=lambda _messages: "ok " * 60)
+        memory, model = memory_of(), Scripted(answer="ok " * 60)
         middleware = [TokenMemoryMiddleware(memory)]
-        agent = create_agent(model, middleware=middleware, checkpointer=checkpointer)
-        builder = StateGraph(MessagesState)
-        builder.add_node("helper", agent)
-        builder.add_edge(START, "helper")
-        graph = builder.compile(checkpointer=InMemorySaver())
+        graph = graph_of(create_agent(model, middleware=middleware, checkpointer=checkpointer))
         caplog.clear()
         for number in range(12):
             graph.invoke({"messages": f"Question {number}? " * 60}, thread())
@@ -172,6 +172,28 @@ def test_words_that_were_removed_or_edited_are_in_no_summary_that_others_find(ch
     again = MemoryNode(memory).invoke({"messages": held}, thread("other"))
     assert again["memory"]["summary"]
     assert "SECRET" not in str(again["memory"])
+
+
+FRENCH = pin_update("Answer in French.")[PINS_CHANNEL]
+
+
+@pytest.mark.parametrize(
+    ("turns", "made"),
+    [
+        ((("t1", 12, FRENCH), ("t2", 12, None), ("t3", 12, FRENCH)), [1, 2, 2]),
+        ((("t1", 12, FRENCH), ("t1", 18, None), ("t2", 18, None)), [1, 2, 3]),
+    ],
+    ids=["of another thread", "a second summary"],
+)
+def test_a_summary_is_found_again_only_where_the_same_pins_were_read(turns, made):
+    """Each turn is from no state: the graph loses that of the one before."""
+    memory, counts = memory_of(1_000), []
+    for name, questions, pins in turns:
+        said = [*talk(questions, words=25), HumanMessage("And now?", id="z")]
+        names = {"key": ("ann", name, "", "x"), "thread": name, "user_id": "ann"}
+        take_turn(GraphThread(memory, said, new_state(), pins=pins, **names), TurnRequest())
+        counts.append(len(memory.summarizer.requests))
+    assert counts == made
 
 
 def test_what_was_recalled_for_one_thread_reaches_no_other(store):

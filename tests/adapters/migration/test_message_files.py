@@ -10,7 +10,6 @@ from langchain_core.load import dumpd
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
-    BaseMessage,
     ChatMessage,
     FunctionMessage,
     HumanMessage,
@@ -47,7 +46,8 @@ def read(path):
     ]
 
 
-AS_DICTS, AS_LC = messages_to_dict(SAID), [dumpd(message) for message in SAID]
+EVERY = [*SAID, ChatMessage("hi", role="critic", id="c"), FunctionMessage("12", name="f", id="f")]
+AS_DICTS, AS_LC = messages_to_dict(EVERY), [dumpd(message) for message in EVERY]
 FORMS = {
     "LangChain JSON": json.dumps(AS_DICTS),
     "indented": json.dumps(AS_DICTS, indent=2),
@@ -55,7 +55,7 @@ FORMS = {
     "serialized": json.dumps(AS_LC, indent=2),
     "serialized lines": "\ufeff" + lines(AS_LC),
     "state": json.dumps({"messages": AS_LC}, indent=1),
-    "dumped lines": lines(message.model_dump(mode="json") for message in SAID),
+    "dumped lines": lines(message.model_dump(mode="json") for message in EVERY),
 }
 
 
@@ -63,9 +63,9 @@ FORMS = {
 def test_every_form_of_langchain_gives_the_same_messages(tmp_path, form):
     file = tmp_path / "chat.json"
     file.write_text(FORMS[form], encoding="utf-8")
-    assert read(file) == [(None, SAID)]
+    assert read(file) == [(None, EVERY)]
     file.write_bytes(gzip.compress(FORMS[form].encode()))
-    assert read(file) == [(None, SAID)]
+    assert read(file) == [(None, EVERY)]
 
 
 def test_a_dump_of_a_model_keeps_fields_that_the_chat_format_lacks(tmp_path):
@@ -74,7 +74,6 @@ def test_a_dump_of_a_model_keeps_fields_that_the_chat_format_lacks(tmp_path):
     said = [
         AIMessage("", tool_calls=[CALL], invalid_tool_calls=[bad], usage_metadata=usage),
         ToolMessage("r", tool_call_id="c", artifact={"rows": [1]}, status="error"),
-        ChatMessage("Agreed.", role="critic"),
         AIMessageChunk("In Lund."),
     ]
     openai = convert_to_openai_messages(SAID[2]) | {"type": "ai"}
@@ -180,14 +179,6 @@ def test_nothing_but_messages_is_ever_made_of_a_file(tmp_path, foreign):
     file.write_text(json.dumps([{"lc": 1, "kwargs": {}, **foreign}]))
     with pytest.raises(HistoryImportError, match="message 1: It is not a message"):
         read(file)
-
-
-def test_messages_without_a_role_of_a_model_are_read_in_both_forms(tmp_path):
-    said = [ChatMessage("hi", role="critic", id="1"), FunctionMessage("12", name="f", id="2")]
-    for form in (dumpd, BaseMessage.model_dump):
-        file = tmp_path / "said.jsonl"
-        file.write_text(lines(map(form, said)))
-        assert read(file) == [(None, said)]
 
 
 def test_a_field_named_type_does_not_hide_the_role(tmp_path):
