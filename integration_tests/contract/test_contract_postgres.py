@@ -22,7 +22,6 @@ MODULES = (
     "test_edits",
     "test_scope",
     "test_erase",
-    "test_redact",
 )
 
 # Its two users have the same thread, which one database refuses; two of SQLite do not know it.
