@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
-from processes import Fork, start
+from processes import Fork, finished, start
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope
@@ -203,11 +203,8 @@ def test_two_processes_share_a_chroma_server_and_none_waits_when_it_stops(tmp_pa
         store, recall = opened(home, host="127.0.0.1", port=port, timeout_s=2)
         store.add("s0", [HumanMessage("hello", id="h")])
         recall.index()
-        writers = [Fork(adds, home, port, name, 30) for name in ("a", "b")]
-        for writer in writers:
-            out, err = writer.communicate(timeout=120)
-            assert writer.returncode == 0, err
-            assert len(out.split()) == 30
+        said = finished([Fork(adds, home, port, name, 30) for name in ("a", "b")])
+        assert [len(one) for one in said] == [30, 30]
         recall.index()
         _, state = state_of(store, recall)
         counts = {name: state[name] for name in ("vectors", "entries", "owed")}

@@ -1,93 +1,60 @@
 """Several processes on one thread."""
 
-from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph import START, StateGraph
-from langgraph.graph.message import add_messages
-from processes import Fork
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.graph import START, MessagesState, StateGraph
+from processes import Fork, finished
 from tenacity import retry, retry_if_exception_type, wait_random_exponential
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ThreadConflictError
+from tests.contract.chats import in_thread
 
 EACH = 20
-THREAD = "shared"
 WRITERS = 6
 
 
-class State(TypedDict):
-    messages: Annotated[list[AnyMessage], add_messages]
-
-
-def reply(state: State) -> dict[str, Any]:
+def reply(state: MessagesState) -> dict[str, Any]:
     asked = state["messages"][-1]
     return {"messages": [AIMessage(f"answer to {asked.id}", id=f"{asked.id}-answer")]}
 
 
-def compiled(saver: BaseCheckpointSaver[Any]) -> Any:
-    """Return the smallest chat there is: one node that answers."""
-    graph = StateGraph(State)
-    graph.add_node("reply", reply)
-    graph.add_edge(START, "reply")
-    return graph.compile(checkpointer=saver)
+def chat_on(store: TranscriptStore) -> Any:
+    """Return the smallest chat: one node that answers."""
+    builder = StateGraph(MessagesState).add_node("reply", reply).add_edge(START, "reply")
+    return builder.compile(checkpointer=TokenMemorySaver(store, on_conflict="raise"))
 
 
-def turn(graph: Any, name: str) -> None:
+@retry(
+    retry=retry_if_exception_type(ThreadConflictError),
+    wait=wait_random_exponential(multiplier=0.05, max=2),
+)
+def ask(graph: Any, name: str) -> None:
     """Ask once more; written when it ends, so that it is there as a whole or not at all."""
     said = {"messages": [HumanMessage(f"question {name}", id=name)]}
-    graph.invoke(said, {"configurable": {"thread_id": THREAD}}, durability="exit")
+    graph.invoke(said, in_thread(), durability="exit")
 
 
-def turns(url: str, writer: str, count: int) -> None:
+def turns(url: str, writer: str) -> None:
     """Take turns, again where another process was first, and print each."""
-    again = retry(
-        retry=retry_if_exception_type(ThreadConflictError),
-        wait=wait_random_exponential(multiplier=0.05, max=2),
-    )
-    ask = again(turn)
     with TranscriptStore(url, shared=True) as store:
-        graph = compiled(TokenMemorySaver(store, on_conflict="raise"))
-        for number in range(count):
+        graph = chat_on(store)
+        for number in range(EACH):
             ask(graph, f"{writer}-{number}")
             # Printed only after the turn returned: this is what "acknowledged" means.
             print(f"{writer}-{number}", flush=True)
 
 
-def run(url: str, count: int) -> list[str]:
-    """Run all writers to their end; return the turns that they have acknowledged."""
-    writers = [Fork(turns, url, f"w{number}", count) for number in range(WRITERS)]
-    said: list[str] = []
-    for writer in writers:
-        out, errors = writer.communicate(timeout=900)
-        assert writer.returncode == 0, errors
-        said += out.split()
-    assert len(said) == len(set(said)) == WRITERS * count
-    return said
-
-
-def state_of(saver: BaseCheckpointSaver[Any]) -> list[str]:
-    held = compiled(saver).get_state({"configurable": {"thread_id": THREAD}}).values
-    return [message.id for message in held["messages"]]
-
-
-def lost(acknowledged: list[str], ids: list[str]) -> int:
-    there = set(ids)
-    return sum(not {name, f"{name}-answer"} <= there for name in acknowledged)
-
-
 def test_processes_take_turns_on_one_thread(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/memory.db"
-    acknowledged = run(url, EACH)
+    said = finished([Fork(turns, url, f"w{number}") for number in range(WRITERS)])
+    acknowledged = sorted(name for one in said for name in one)
+    assert len(acknowledged) == WRITERS * EACH
     with TranscriptStore(url, shared=True) as store:
-        ids = state_of(TokenMemorySaver(store))
-        transcript = [message.id for message in store.messages(THREAD)]
-    assert lost(acknowledged, ids) == 0
-    assert [name for name, count in Counter(ids).items() if count > 1] == []
-    assert len(ids) == 2 * len(acknowledged)
-    for question, answer in zip(ids[::2], ids[1::2], strict=True):
-        assert answer == f"{question}-answer"
-    assert transcript == ids, "the transcript tells another story"
+        held = chat_on(store).get_state(in_thread()).values["messages"]
+        ids = [message.id for message in held]
+        assert [message.id for message in store.messages("t1")] == ids
+    assert sorted(ids[::2]) == acknowledged, "no turn is lost, none is there twice"
+    assert ids[1::2] == [f"{name}-answer" for name in ids[::2]]

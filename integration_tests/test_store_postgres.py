@@ -1,6 +1,8 @@
 """The same store on PostgreSQL, and beside it SQLite: one API, one behaviour."""
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -150,3 +152,35 @@ def test_who_waited_for_a_thread_reads_its_row_as_it_is_by_then(postgres):
             save(connection, session, last_seq=7)
         waiting.join(10)
     assert seen == [7]
+
+
+def test_a_lease_refuses_a_second_owner_until_it_is_given_back_or_expires(store):
+    store.add("s", [HumanMessage("hi")])
+    assert store.lease("s", "first", 60)
+    assert store.lease("s", "first", 60)
+    store.release("s", "second")
+    assert not store.lease("s", "second", 60)
+    store.release("s", "first")
+    assert store.lease("s", "second", 0.3)
+    assert not store.lease("s", "first", 60)
+    time.sleep(0.35)
+    assert store.lease("s", "first", 60)
+    assert not store.lease("no such session", "first", 60)
+
+
+@pytest.mark.parametrize("is_expired", [False, True], ids=["new", "expired"])
+def test_eight_threads_ask_for_a_lease_and_one_gets_it(store, is_expired):
+    store.add("s", [HumanMessage("hi")])
+    for attempt in range(5):
+        if is_expired:
+            assert store.lease("s", f"killed {attempt}", 0.0)
+        together = threading.Barrier(8)
+
+        def ask(number: int, together: threading.Barrier = together) -> str | None:
+            together.wait()
+            owner = f"thread {number}"
+            return owner if store.lease("s", owner, 60) else None
+
+        with ThreadPoolExecutor(8) as pool:
+            (owner,) = filter(None, pool.map(ask, range(8)))
+        store.release("s", owner)

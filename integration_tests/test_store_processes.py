@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from langchain_core.messages import BaseMessage, HumanMessage
-from processes import Fork
+from processes import Fork, finished
 from stored_turns import turn
 
 from langchain_tokenmem import TranscriptStore
@@ -26,23 +26,17 @@ def write(
             print(f"{writer}-{number}", flush=True)
 
 
-def finish(workers: list[Fork], each: int) -> None:
-    """Wait for writers; every one must have written everything."""
-    ended = [(worker.communicate(timeout=200), worker.returncode) for worker in workers]
-    for (out, err), code in ended:
-        assert code == 0, err
-        assert len(out.split()) == each
-
-
-def test_eight_processes_write_to_one_sqlite_file(tmp_path):
-    url = f"sqlite:///{tmp_path}/memory.db"
-    finish([Fork(write, single, url, "s", f"w{n}", 60) for n in range(8)], 60)
-    with TranscriptStore(url, shared=True) as store:
-        rows = store.rows("s")
-    assert [row.seq for row in rows] == [*range(1, 8 * 60 + 1)]
-    for writer in range(8):
-        own = [row.message.id for row in rows if str(row.message.id).startswith(f"w{writer}-")]
-        assert own == [f"w{writer}-{number}" for number in range(60)]
+def test_eight_processes_open_a_new_sqlite_file_at_once_and_write_to_it(tmp_path):
+    for attempt in range(3):
+        url = f"sqlite:///{tmp_path}/memory{attempt}.db"
+        said = finished([Fork(write, single, url, "s", f"w{n}", 20) for n in range(8)])
+        assert [len(one) for one in said] == [20] * 8
+        with TranscriptStore(url, shared=True) as store:
+            rows = store.rows("s")
+        assert [row.seq for row in rows] == [*range(1, 8 * 20 + 1)]
+        for number, acknowledged in enumerate(said):
+            ids = [str(row.message.id) for row in rows]
+            assert [name for name in ids if name.startswith(f"w{number}-")] == acknowledged
 
 
 def test_kills_during_writes_lose_no_acknowledged_turn_and_leave_no_half(tmp_path):
@@ -75,12 +69,3 @@ def test_kills_during_writes_lose_no_acknowledged_turn_and_leave_no_half(tmp_pat
     for name, place in zip(stored, range(0, len(rows), 5), strict=True):
         writer, number = name.split("-")
         assert [row.message for row in rows[place : place + 5]] == turn(writer, int(number))
-
-
-def test_eight_processes_open_a_new_file_at_once(tmp_path):
-    for attempt in range(3):
-        url = f"sqlite:///{tmp_path}/memory{attempt}.db"
-        finish([Fork(write, single, url, f"s{n}", f"w{n}", 2) for n in range(8)], 2)
-        with TranscriptStore(url, shared=True) as store:
-            assert store.sessions() == [f"s{n}" for n in range(8)]
-            assert [store.count(f"s{n}") for n in range(8)] == [2] * 8

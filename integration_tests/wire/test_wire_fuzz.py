@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from formatters import REASON, body_of
+from formatters import body_of
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from odd_messages import conversation
 from wire_rules import FAULTS
@@ -43,9 +43,6 @@ from tests.providers import (
     check_mistral,
     check_results,
 )
-
-for module in ("langchain_anthropic", "langchain_openai", "langchain_google_genai"):
-    pytest.importorskip(module, reason=REASON)
 
 IS_WHOLE = os.environ.get("TOKENMEM_PEERS") == "all"
 PARTS = 2

@@ -4,14 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from formatters import REASON, body_of
+from formatters import body_of
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.types import RequestRules
-
-for module in ("langchain_anthropic", "langchain_openai", "langchain_google_genai"):
-    pytest.importorskip(module, reason=REASON)
 
 Body = dict[str, Any]
 
