@@ -5,18 +5,17 @@ from typing import Any, NotRequired
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tokenmem import MemoryNode, TokenMemory, TokenMemoryMiddleware
 from langchain_tokenmem.graphs import MemoryAgentState
 from langchain_tokenmem.types import MemoryState
-from tests.contract.chats import Talker
+from tests.contract.chats import Talker, calling, in_thread
 from tests.fakes import memory_of
 from tests.providers import problems
 
 TURNS = 40
-CONFIG: Any = {"configurable": {"thread_id": "t"}}
 WARNING = "The memory's state was not kept"
 
 
@@ -26,17 +25,6 @@ class KeptState(MemoryAgentState):
     memory: NotRequired[MemoryState]
 
 
-def question(number: int) -> dict[str, list[HumanMessage]]:
-    return {"messages": [HumanMessage(f"Question {number}? " * 30)]}
-
-
-class Speaker(Talker):
-    """A model that takes tools and knows nothing of them."""
-
-    def bind_tools(self, *_tools: Any, **_keywords: Any) -> Any:
-        return self
-
-
 class Talk:
     """What the models of several agents are asked; every fifth turn one hands over."""
 
@@ -44,20 +32,20 @@ class Talk:
         self.turn = 0
         self.requests: list[list[BaseMessage]] = []
 
-    def model(self, hands_over: str | None = None) -> Speaker:
+    def model(self, hands_over: str | None = None) -> Talker:
         def answer(messages: list[BaseMessage]) -> Any:
             self.requests.append(messages)
             if hands_over and messages[-1].type == "human" and self.turn % 5 == 4:
-                call = {"name": f"transfer_to_{hands_over}", "args": {}, "id": f"c{self.turn}"}
-                return AIMessage("", tool_calls=[call])
+                return calling(f"transfer_to_{hands_over}", f"c{self.turn}")
             return "ok " * 60
 
-        return Speaker(answer=answer)
+        return Talker(answer=answer)
 
     def play(self, graph: Any) -> list[BaseMessage]:
         result: dict[str, Any] = {}
         for self.turn in range(TURNS):
-            result = graph.invoke(question(self.turn), CONFIG)
+            question = HumanMessage(f"Question {self.turn}? " * 30)
+            result = graph.invoke({"messages": [question]}, in_thread())
         return result["messages"]
 
     def check(self, memory: TokenMemory) -> None:

@@ -37,54 +37,29 @@ class Suite:
     name: str
     distribution: str
     paths: tuple[str, ...]
-    swap: Literal["saver", "middleware", "history", "sql_store", "json_store"]
+    swap: Literal["saver", "middleware"]
     asyncio_mode: Literal["strict", "auto"] = "auto"
     is_nightly: bool = False
 
-    @property
-    def without(self) -> tuple[str, ...]:
-        """Fixtures of tests that are not for ours: our stores have no vectors."""
-        return ("fake_embeddings",) if self.swap.endswith("_store") else ()
-
 
 _AGENTS = ("tests/unit_tests/agents",)
-_STORES = ("tests/test_store.py", "tests/test_async_store.py")
-_HISTORY = ("tests/unit_tests/runnables/test_history.py", "tests/unit_tests/chat_history")
-_SQLITE = "langgraph-checkpoint-sqlite"
-
 SUITES = (
     Suite("langgraph", "langgraph", ("tests",), "saver", asyncio_mode="strict"),
     Suite("prebuilt", "langgraph-prebuilt", ("tests",), "saver", is_nightly=True),
-    Suite("checkpoint-sqlite", _SQLITE, ("tests",), "saver"),
+    Suite("checkpoint-sqlite", "langgraph-checkpoint-sqlite", ("tests",), "saver"),
     Suite("agents-saver", "langchain", _AGENTS, "saver", is_nightly=True),
     Suite("agents-middleware", "langchain", _AGENTS, "middleware"),
-    Suite("core-history", "langchain-core", _HISTORY, "history"),
-    Suite("store-sql", "langgraph-checkpoint", _STORES[:1], "sql_store"),
-    Suite("store-json", "langgraph-checkpoint", _STORES[:1], "json_store"),
-    Suite("sqlite-store-sql", _SQLITE, _STORES, "sql_store", is_nightly=True),
-    Suite("sqlite-store-json", _SQLITE, _STORES, "json_store", is_nightly=True),
 )
-"""The suite of langchain-tests for retrievers needs no sdist: it runs in test_retriever.py."""
+"""The suite of langchain-tests runs in test_retriever.py. The rules of LangGraph's stores are compared
+with its own store in tests/notes/test_item_store.py."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How one test went: "passed", "failed" or "skipped", and its message."""
-
-    outcome: str
-    message: str
+Outcomes = dict[str, tuple[str, str]]
+"""By the id of a test: "passed", "failed" or "skipped", and its message."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """The outcomes by test id, and in how many tests a part of ours was made."""
-
-    outcomes: Mapping[str, Outcome]
-    with_ours: int
-
-
-def run(suite: Suite, root: Path, *, share: int, left_out: Sequence[str]) -> Run:
-    """Run a suite.
+def run(suite: Suite, root: Path, *, share: int, left_out: Sequence[str]) -> tuple[Outcomes, int]:
+    """Run a suite; return the outcomes, and in how many tests a part of ours was made.
 
     Args:
         suite: The suite.
@@ -102,7 +77,6 @@ def run(suite: Suite, root: Path, *, share: int, left_out: Sequence[str]) -> Run
         order = {
             "suite": suite.name,
             "swap": suite.swap,
-            "without": suite.without,
             "share": share,
             "left_out": [*left_out],
             "seed": SEED,
@@ -121,10 +95,7 @@ def run(suite: Suite, root: Path, *, share: int, left_out: Sequence[str]) -> Run
         if not report.exists():
             raise RuntimeError(f"{suite.name} did not run:\n{done.stdout}\n{done.stderr}")
         told = json.loads(report.read_text(encoding="utf-8"))
-    outcomes = told["outcomes"].items()
-    return Run(
-        {test: Outcome(one["outcome"], one["message"]) for test, one in outcomes}, told["with_ours"]
-    )
+    return {test: (one, text) for test, (one, text) in told["outcomes"].items()}, told["with_ours"]
 
 
 def _options(root: Path, settings: Path) -> list[str]:
