@@ -1,4 +1,4 @@
-"""LangChain's integrations, as installed, count at local servers that speak their endpoints.
+"""LangChain's integrations, as installed, count and embed at local servers with their endpoints.
 
 No test here asks a paid API: that the real endpoints take these requests, and count as they bill,
 is what their documentation says and not what is shown here.
@@ -7,16 +7,20 @@ is what their documentation says and not what is shown here.
 import base64
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from json_server import json_server
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.counting import ProviderCounter, counter_for
+from langchain_tokenmem.recall import HashingEmbeddings
 
 
 def library(name: str) -> Any:
@@ -97,6 +101,38 @@ NOT_ASKED: dict[str, Make] = {
     ),
 }
 """Integrations without one."""
+
+
+@contextmanager
+def json_server(answer: Callable[[str, Any], tuple[int, Any]]) -> Iterator[str]:
+    """Run a server as long as the block does; give its URL.
+
+    Args:
+        answer: Returns status and body for the path and the body of a request.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            size = int(self.headers.get("content-length") or 0)
+            status, body = answer(self.path, json.loads(self.rfile.read(size)))
+            written = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(written)))
+            self.end_headers()
+            self.wfile.write(written)
+
+        def log_message(self, *_args: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        server.block_on_close = False  # clients keep their connections
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 @tool
@@ -188,3 +224,29 @@ def test_integrations_without_an_endpoint_send_nothing_and_load_no_gpt2(name, se
     assert count.method == ("exact" if name == "ChatOpenAI" else "estimate")
     assert server.requests == []
     assert ("transformers" in sys.modules) == before
+
+
+def test_an_embedding_model_by_name_is_asked_without_the_download_of_a_vocabulary(monkeypatch):
+    name, model = "text-embedding-3-large", HashingEmbeddings(64)
+    bodies: list[Any] = []
+
+    def answer(_path: str, body: Any) -> tuple[int, Any]:
+        """Answer as OpenAI does (`/v1/embeddings`)."""
+        bodies.append(body)
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        vectors = enumerate(model.embed_documents(texts))
+        data = [{"object": "embedding", "index": at, "embedding": one} for at, one in vectors]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        return 200, {"object": "list", "data": data, "model": body["model"], "usage": usage}
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    with json_server(answer) as url, TranscriptStore("sqlite://", shared=True) as store:
+        monkeypatch.setenv("OPENAI_API_BASE", f"{url}/v1")
+        store.add("s", [HumanMessage("What does it cost?"), AIMessage("42 euros a month.")])
+        with Recall(store, embeddings=f"openai:{name}") as recall:
+            recall.index()
+            (hit,) = recall.search("costs in euros a month", session_id="s", k=1)
+    assert (hit.text, hit.cosine is None) == ("42 euros a month.", False)
+    assert {body["model"] for body in bodies} == {name}
+    given = [text for body in bodies for text in body["input"]]
+    assert "42 euros a month." in given, "words, no token numbers"

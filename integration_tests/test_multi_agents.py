@@ -25,6 +25,13 @@ class KeptState(MemoryAgentState):
     memory: NotRequired[MemoryState]
 
 
+class Speaker(Talker):
+    """A model that takes tools and knows nothing of them."""
+
+    def bind_tools(self, *_tools: Any, **_keywords: Any) -> Any:
+        return self
+
+
 class Talk:
     """What the models of several agents are asked; every fifth turn one hands over."""
 
@@ -32,14 +39,14 @@ class Talk:
         self.turn = 0
         self.requests: list[list[BaseMessage]] = []
 
-    def model(self, hands_over: str | None = None) -> Talker:
+    def model(self, hands_over: str | None = None) -> Speaker:
         def answer(messages: list[BaseMessage]) -> Any:
             self.requests.append(messages)
             if hands_over and messages[-1].type == "human" and self.turn % 5 == 4:
                 return calling(f"transfer_to_{hands_over}", f"c{self.turn}")
             return "ok " * 60
 
-        return Talker(answer=answer)
+        return Speaker(answer=answer)
 
     def play(self, graph: Any) -> list[BaseMessage]:
         result: dict[str, Any] = {}

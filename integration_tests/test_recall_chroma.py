@@ -140,13 +140,13 @@ def test_kills_of_an_indexing_process_lose_no_message_and_no_vector(tmp_path):
         recall.close()
         store.close()
     assert sum(one["acknowledged"] for one in ends) > LIVES
-    for state in [*states, *ends]:
+    every = [*states, *ends]
+    for state in every:
         assert state["owed"] == 0
         assert state["vectors"] == state["entries"] == state["ids"]
-        # Chroma's graph is approximate: an entry whose vector was written anew when its successor
-        # came may be out of every question's reach. Small scopes are searched without it.
         assert state["found"] <= state["entries"]
-    every = [*states, *ends]
+    # Chroma's graph is approximate: an entry whose vector was written anew when its successor came
+    # may be out of every question's reach. Small scopes are searched without it.
     assert sum(s["found"] for s in every) >= 0.95 * sum(s["entries"] for s in every)
 
 

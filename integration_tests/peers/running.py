@@ -50,8 +50,8 @@ SUITES = (
     Suite("agents-saver", "langchain", _AGENTS, "saver", is_nightly=True),
     Suite("agents-middleware", "langchain", _AGENTS, "middleware"),
 )
-"""The suite of langchain-tests runs in test_retriever.py. The rules of LangGraph's stores are compared
-with its own store in tests/notes/test_item_store.py."""
+"""The suite of langchain-tests runs in test_retriever.py. The rules of LangGraph's stores
+are compared with its own store in tests/notes/test_item_store.py."""
 
 
 Outcomes = dict[str, tuple[str, str]]

@@ -84,34 +84,26 @@ def send_again(agent: Any, turns: int = 8, **names: str) -> None:
 # Summaries
 
 
-async def test_a_summary_of_one_user_is_in_no_request_of_another(way: Way):
-    """Not by the same thread, ids and words, where it was finished and not yet taken."""
-    writer, read = Numbered(), {}
+@pytest.mark.parametrize(
+    "names",
+    [[("t1", "ann"), ("t1", "bob")], [("t1", None), ("t2", None)]],
+    ids=["another user", "another thread of no one"],
+)
+async def test_a_summary_is_in_no_request_of_another(way: Way, names: list[tuple[str, str | None]]):
+    """Not by the same ids and words, where it was finished and not yet taken."""
+    writer, read = Numbered(), list[set[str]]()
     memory = memory_with(writer, background=True)
-    for user in ("ann", "bob"):
+    for thread, user in names:
         model = Talker(answer=lambda request: AIMessage("Noted.", id=f"a-{request[-1].id}"))
-        chat = way.chat(memory, thread="t1", user=user, model=model)
+        chat = way.chat(memory, thread=thread, user=user, model=model)
         for number, question in enumerate(long_turns(4, 600)):
             await chat.ask(HumanMessage(question, id=f"h{number}"))
             memory.close()
-            if user == "ann" and writer.written:
+            if writer.written and not read:
                 break
-        read[user] = entries(chat.requests)
-    assert read["bob"]
-    assert "Entry-1." not in read["bob"]
-
-
-@pytest.mark.slow
-@ways()
-async def test_a_summary_of_a_thread_of_nobody_is_in_no_request_of_another_thread(way: Way):
-    memory = memory_with(Numbered())
-    chats = [way.chat(memory, thread=thread) for thread in ("t1", "t2")]
-    for chat in chats:
-        await chat.talk(6, 350)
-    one, other = (entries(chat.requests) for chat in chats)
-    assert one
-    assert other
-    assert not one & other
+        read.append(entries(chat.requests))
+    assert read[1]
+    assert "Entry-1." not in read[1]
 
 
 @pytest.mark.slow
