@@ -2,7 +2,9 @@
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -11,11 +13,12 @@ from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.schema import CreateSchema
 from stored_turns import turn
 
-from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem import Recall, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.background import waiting_at_most
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage.sessions import find, save
 from langchain_tokenmem.storage.tables import schema_sql
+from tests.adapters.integrations import at, put
 
 
 def test_reads_beside_writers_are_whole(store):
@@ -83,33 +86,65 @@ def test_the_printed_schema_makes_a_database_that_a_store_opens(url):
         schema_sql("mysql")
 
 
-@pytest.mark.parametrize("lost_at", ["INSERT INTO tokenmem_messages", "INSERT INTO tokenmem_terms"])
-def test_a_lost_connection_is_a_clear_error_and_the_next_call_works(postgres, lost_at, caplog):
-    admin = create_engine(postgres, isolation_level="AUTOCOMMIT")
+@contextmanager
+def losing_its_connections(store: TranscriptStore, url: str, lost_at: str) -> Iterator[None]:
+    """End every connection of a store once, right before a statement."""
+    admin = create_engine(url, isolation_level="AUTOCOMMIT")
     others = text(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
-    said, losses = HumanMessage("The key is under the mat.", id="m1"), list[str]()
+    losses = list[str]()
+    store.sessions()  # connected
+
+    def lose(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if statement.startswith(lost_at) and not losses:
+            losses.append(statement)
+            with admin.connect() as connection:
+                connection.execute(others)
+
+    event.listen(store.database._engine, "before_cursor_execute", lose)
+    yield
+    assert losses
+    admin.dispose()
+
+
+@pytest.mark.parametrize("lost_at", ["INSERT INTO tokenmem_messages", "INSERT INTO tokenmem_terms"])
+def test_a_lost_connection_is_a_clear_error_and_the_next_call_works(postgres, lost_at, caplog):
+    said = HumanMessage("The key is under the mat.", id="m1")
+    error = r"^Session 's': the connection .* was lost .*again"
     with TranscriptStore(postgres) as store, Recall(store) as recall:
-        assert recall.search("the key", session_id="s") == []
-        engine = store.database._engine
-        assert engine is not None
-
-        def lose(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-            if statement.startswith(lost_at) and not losses:
-                losses.append(statement)
-                with admin.connect() as connection:
-                    connection.execute(others)
-
-        event.listen(engine, "before_cursor_execute", lose)
-        with pytest.raises(StoreError, match=r"^Session 's': the connection .* was lost .*again"):
+        with losing_its_connections(store, postgres, lost_at):
+            with pytest.raises(
+                StoreError, match=r"^Session 's': the connection .* was lost .*again"
+            ):
+                store.add("s", [said])
+            assert store.messages("s") == []
             store.add("s", [said])
-        assert store.messages("s") == []
-        store.add("s", [said])
         assert [hit.text for hit in recall.search("the key", session_id="s")] == [said.content]
     assert not [one for one in caplog.records if one.name.startswith("langchain_tokenmem")]
-    admin.dispose()
+
+
+@pytest.mark.parametrize("table", ["messages", "checkpoints", "checkpoint_writes"])
+def test_a_step_that_was_lost_with_its_connection_is_stored_as_a_whole_when_it_comes_again(
+    postgres, table
+):
+    with TranscriptStore(postgres) as store:
+        saver = TokenMemorySaver(store)
+
+        def step() -> None:
+            said = [HumanMessage("Hello.", id="m1")]
+            made = put(saver, at("t1"), "1", {"messages": said, "count": 1})
+            saver.put_writes(made, [("a", 1), ("b", said)], "task")
+
+        with losing_its_connections(store, postgres, f"INSERT INTO tokenmem_{table} "):
+            with pytest.raises(StoreError, match="Thread 't1'"):
+                step()
+            step()
+        (found,) = saver.list(at("t1"))
+        assert found.checkpoint["channel_values"]["count"] == 1
+        assert [channel for _, channel, _ in found.pending_writes] == ["a", "b"]
+        assert [message.id for message in store.messages("t1")] == ["m1"]
 
 
 def test_a_turn_waits_for_a_locked_thread_no_longer_than_it_may(postgres):
