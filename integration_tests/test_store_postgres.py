@@ -112,7 +112,6 @@ def losing_its_connections(store: TranscriptStore, url: str, lost_at: str) -> It
 @pytest.mark.parametrize("lost_at", ["INSERT INTO tokenmem_messages", "INSERT INTO tokenmem_terms"])
 def test_a_lost_connection_is_a_clear_error_and_the_next_call_works(postgres, lost_at, caplog):
     said = HumanMessage("The key is under the mat.", id="m1")
-    error = r"^Session 's': the connection .* was lost .*again"
     with TranscriptStore(postgres) as store, Recall(store) as recall:
         with losing_its_connections(store, postgres, lost_at):
             with pytest.raises(

@@ -10,8 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from running import SUITES, Outcomes, Suite, run
-from sdists import UnavailableError, unpacked_tests
+from running import SUITES, Outcomes, Suite, UnavailableError, run, unpacked_tests
 
 IS_WHOLE = os.environ.get("TOKENMEM_PEERS") == "all"
 SHARE = 30

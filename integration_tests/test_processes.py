@@ -1,4 +1,4 @@
-"""Several processes on one thread."""
+"""Several processes on one file, and on one thread."""
 
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,27 @@ from tests.contract.chats import in_thread
 
 EACH = 20
 WRITERS = 6
+
+
+def add(url: str, writer: str) -> None:
+    """Add messages, and print each."""
+    with TranscriptStore(url, shared=True) as store:
+        for number in range(EACH):
+            store.add("s", [HumanMessage("Hello.", id=f"{writer}-{number}")])
+            print(f"{writer}-{number}", flush=True)
+
+
+def test_processes_open_a_new_file_at_once_and_write_to_it(tmp_path: Path) -> None:
+    for attempt in range(3):
+        url = f"sqlite:///{tmp_path}/memory{attempt}.db"
+        said = finished([Fork(add, url, f"w{number}") for number in range(8)])
+        with TranscriptStore(url, shared=True) as store:
+            rows = store.rows("s")
+        assert [row.seq for row in rows] == [*range(1, 8 * EACH + 1)]
+        ids = [str(row.message.id) for row in rows]
+        for number, added in enumerate(said):
+            assert [name for name in ids if name.startswith(f"w{number}-")] == added
+            assert len(added) == EACH
 
 
 def reply(state: MessagesState) -> dict[str, Any]:
