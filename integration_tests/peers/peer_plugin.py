@@ -1,17 +1,15 @@
-"""The pytest plugin inside a run of another project's tests: swaps, chooses, limits, reports.
+"""The pytest plugin inside a run of another project's tests: swaps, chooses, reports.
 
 It works on the files as they are. Names are replaced in the modules that the test files import
 from, before those files are collected and after their conftest files are loaded.
 """
 
-import hashlib
 import json
 import os
-import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -32,7 +30,7 @@ class Peers:
     """One run.
 
     Args:
-        order: What `running.py` asks for: suite, swap, share, left_out, seed, limit, report.
+        order: What `running.py` asks for: swap, share, left_out, report.
     """
 
     def __init__(self, order: dict[str, Any]) -> None:
@@ -41,7 +39,6 @@ class Peers:
         savers = {name for names in _SAVERS.values() for name in names}
         self.names = savers if self.is_saver else {"create_agent"}
         self.outcomes: dict[str, tuple[str, str]] = {}
-        self.with_ours = 0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> None:
@@ -71,7 +68,9 @@ class Peers:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        chosen = [item for item in items if self._touches(item) and self._is_due(item.nodeid)]
+        left_out = self.order["left_out"]
+        due = [item for item in items if self._touches(item) and item.nodeid not in left_out]
+        chosen = due[:: self.order["share"]]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
 
@@ -94,38 +93,6 @@ class Peers:
             self._mentions(helper, module, depth - 1) for helper in helpers if helper
         )
 
-    def _is_due(self, test: str) -> bool:
-        if test in self.order["left_out"]:
-            return False
-        text = f"{self.order['seed']}:{self.order['suite']}:{test}"
-        digest = hashlib.sha256(text.encode()).digest()
-        return int.from_bytes(digest[:4]) % int(self.order["share"]) == 0
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self) -> Generator[None, Any, Any]:
-        """Count the tests in which a part of ours was made."""
-        before = len(swaps.MADE)
-        try:
-            return (yield)
-        finally:
-            self.with_ours += len(swaps.MADE) > before
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self) -> Generator[None, Any, Any]:
-        """End a test that does not end by itself."""
-        limit: float = self.order["limit"]
-
-        def over(_: int, __: FrameType | None) -> None:
-            pytest.fail(f"over {limit:g} s")
-
-        before = signal.signal(signal.SIGALRM, over)
-        signal.setitimer(signal.ITIMER_REAL, limit)
-        try:
-            return (yield)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         known = self.outcomes.get(report.nodeid)
         if (known and known[0] == "failed") or (report.passed and report.when != "call"):
@@ -142,7 +109,7 @@ class Peers:
             self.outcomes[report.nodeid] = "failed", last
 
     def pytest_sessionfinish(self) -> None:
-        text = json.dumps({"outcomes": self.outcomes, "with_ours": self.with_ours})
+        text = json.dumps({"outcomes": self.outcomes, "made": len(swaps.MADE)})
         Path(self.order["report"]).write_text(text, encoding="utf-8")
 
 

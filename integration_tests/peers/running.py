@@ -14,10 +14,6 @@ from typing import Literal
 
 import langchain_tokenmem
 
-SEED = "tokenmem"
-"""Chooses the share that is run; another word chooses another one."""
-
-_TEST_LIMIT_S = 60.0
 _SUITE_LIMIT_S = 1_200.0
 _DOWNLOAD_LIMIT_S = 180
 _HERE = Path(__file__).parent
@@ -62,7 +58,7 @@ Outcomes = dict[str, tuple[str, str]]
 
 
 def run(suite: Suite, root: Path, *, share: int, left_out: Sequence[str]) -> tuple[Outcomes, int]:
-    """Run a suite; return the outcomes, and in how many tests a part of ours was made.
+    """Run a suite; return the outcomes, and how many parts of ours were made.
 
     Args:
         suite: The suite.
@@ -78,12 +74,9 @@ def run(suite: Suite, root: Path, *, share: int, left_out: Sequence[str]) -> tup
             encoding="utf-8",
         )
         order = {
-            "suite": suite.name,
             "swap": suite.swap,
             "share": share,
             "left_out": [*left_out],
-            "seed": SEED,
-            "limit": _TEST_LIMIT_S,
             "report": str(report),
         }
         done = subprocess.run(
@@ -98,7 +91,7 @@ def run(suite: Suite, root: Path, *, share: int, left_out: Sequence[str]) -> tup
         if not report.exists():
             raise RuntimeError(f"{suite.name} did not run:\n{done.stdout}\n{done.stderr}")
         told = json.loads(report.read_text(encoding="utf-8"))
-    return {test: (one, text) for test, (one, text) in told["outcomes"].items()}, told["with_ours"]
+    return {test: (one, text) for test, (one, text) in told["outcomes"].items()}, told["made"]
 
 
 def _options(root: Path, settings: Path) -> list[str]:

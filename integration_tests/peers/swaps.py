@@ -12,7 +12,7 @@ from typing import Any, Self
 from langchain_tokenmem import TokenMemoryMiddleware, TokenMemorySaver, TranscriptStore
 
 MADE: list[str] = []
-"""Each stand-in that was made, so that a run can say in how many tests one was."""
+"""Each stand-in that was made, so that a run can say how many there were."""
 
 
 class Saver(TokenMemorySaver):

@@ -207,9 +207,19 @@ class Chat(ABC):
         """Say something, and return the newest request."""
         return (await self.ask(said))[-1]
 
-    async def talk(self, count: int, words: int = 60) -> list[list[BaseMessage]]:
-        """Ask long questions, and return the newest request of each turn."""
-        return [await self.last(question) for question in long_turns(count, words)]
+    async def talk(
+        self, count: int, words: int = 60, *, waits: bool = False
+    ) -> list[list[BaseMessage]]:
+        """Ask long questions, and return the newest request of each turn.
+
+        With `waits` each summary behind a reply is finished before the next question.
+        """
+        requests = []
+        for question in long_turns(count, words):
+            requests.append(await self.last(question))
+            if waits:
+                self.memory.close()
+        return requests
 
     def also(self, **changes: Any) -> Chat:
         """Return another conversation with the same memory and store: `thread=`, `user=` ..."""
@@ -545,6 +555,12 @@ def texts(messages: Sequence[BaseMessage]) -> str:
     """Return all that a model reads in messages: their texts, and what their calls say."""
     calls = [str(getattr(m, "tool_calls", "") or "") for m in messages]
     return "\n".join(f"{m.text} {call}" for m, call in zip(messages, calls, strict=True))
+
+
+def turns_of(count: int, words: int = 60) -> list[BaseMessage]:
+    """Return long questions with their answers."""
+    asked = map(HumanMessage, long_turns(count, words))
+    return [message for one in asked for message in (one, AIMessage("Noted."))]
 
 
 def long_turns(count: int, words: int = 60) -> list[str]:

@@ -105,9 +105,7 @@ async def test_no_call_waits_for_a_summary_for_lack_of_room(way: Way):
     memory = TokenMemory(8_000, summarizer=summarize, callbacks=[heard]).for_model(model)
     keywords = {"model": model} if way.name in ("node", "nodes") else {}
     chat = way.chat(memory, model=model, keywords=keywords)
-    for question in long_turns(45, words=200):
-        await chat.ask(question)
-        memory.close()  # the summary has the time between two turns
+    await chat.talk(45, words=200, waits=True)  # the summary has the time between two turns
     reasons = [event.reason for event in heard.starts if event.kind == "fold"]
     assert len(reasons) >= 2
     assert {*reasons} == {"summarize_at"}

@@ -86,9 +86,7 @@ async def test_a_summarizer_that_takes_its_time_is_an_event_of_its_own(way: Way)
     heard = Heard()
     memory = TokenMemory(2_000, callbacks=[heard], summarizer=Talker(answer="All of it."))
     chat = way.chat(memory, thread="t1")
-    for question in long_turns(8, words=200):
-        await chat.ask(question)
-        memory.close()
+    await chat.talk(8, words=200, waits=True)
     summaries, folds = heard.of("summary"), heard.of("fold")
     assert len(summaries) == len(folds) > 0
     assert all(event.calls and event.summarizer for event in summaries)
@@ -126,9 +124,7 @@ async def test_an_entry_whose_messages_were_edited_is_told_once(way: Way):
     heard = Heard()
     memory = TokenMemory(2_000, callbacks=[heard])
     chat = way.chat(memory, thread="t1")
-    for question in long_turns(24):
-        await chat.ask(question)
-        memory.close()
+    await chat.talk(24, waits=True)
     assert not heard.of("redact")
     first = chat.said()[0]
     await chat.ask(first.model_copy(update={"content": "Forget it."}))

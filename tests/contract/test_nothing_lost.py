@@ -21,7 +21,17 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
-from tests.contract.chats import Chat, Talker, Way, calling, in_thread, long_turns, texts, ways
+from tests.contract.chats import (
+    Chat,
+    Talker,
+    Way,
+    calling,
+    in_thread,
+    long_turns,
+    texts,
+    turns_of,
+    ways,
+)
 
 PASTE = "".join(f"line {n} of the long paste\n" for n in range(600))
 FOUND = "".join(f"row {n} of the long result\n" for n in range(600))
@@ -77,8 +87,7 @@ async def test_the_transcript_has_every_word_and_every_id_after_folds_and_cuts(w
     assert [text for role, text in said if role == "tool"] == [FOUND.rstrip()]
     answers = [text for role, text in said if role == "ai"]
     assert len(answers) == len(asked) + 1, "an answer for each question, and one call"
-    for question in long_turns(5, words=350):
-        assert f"Reply to {question[:10]}." in answers
+    assert {f"Reply to {question[:10]}." for question in long_turns(5)} <= {*answers}
     if way.name == "by-hand":
         return
     for number, question in enumerate(asked):
@@ -206,8 +215,7 @@ def test_a_list_that_is_sent_in_full_at_every_turn_is_stored_once(url: str):
 def test_a_state_that_others_have_changed_meanwhile_is_not_written_over(url: str):
     with TranscriptStore(url) as store:
         history = TokenMemoryChatHistory("t1", memory=small_memory(), store=store)
-        for question in long_turns(9, words=240):
-            history.add_messages([HumanMessage(question), AIMessage("Noted.")])
+        history.add_messages(turns_of(9, words=240))
         state = history.compact()
         version = store.state("t1").version
         assert not store.save_state("t1", {**state, "summary": None}, expected=version - 1)
@@ -277,9 +285,8 @@ def test_a_batch_is_stored_as_a_whole_or_not_at_all(url: str):
 def test_a_committed_summary_is_there_after_a_restart(place: str):
     with TranscriptStore(place) as store:
         history = TokenMemoryChatHistory("t1", memory=small_memory(), store=store)
-        for question in long_turns(9, words=240):
-            history.add_messages([HumanMessage(question), AIMessage("Noted.")])
-            shown = spoken(history.messages)
+        history.add_messages(turns_of(9, words=240))
+        shown = spoken(history.messages)
         state = store.state("t1").state
         assert state is not None
         assert state["summary"] is not None

@@ -2,11 +2,10 @@
 
 import logging
 import re
-from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 
 from langchain_tokenmem import (
@@ -16,7 +15,7 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TranscriptStore,
 )
-from tests.contract.chats import Talker, Way, calling, in_thread, long_turns, texts, ways
+from tests.contract.chats import Talker, Way, calling, in_thread, long_turns, texts, turns_of, ways
 
 ASKED = [
     "Check parcel P-4711 for me.",
@@ -39,17 +38,14 @@ async def test_only_what_the_user_corrects_is_told_as_a_correction(way: Way):
     assert corrections == [ASKED[-1]]
 
 
-def talk(**marks: Any) -> list[BaseMessage]:
-    asked = (HumanMessage(f"{text} {'word ' * 60}", **marks) for text in long_turns(20))
-    return [message for one in asked for message in (one, AIMessage("Noted."))]
-
-
 @pytest.mark.slow
 def test_a_summary_names_times_only_where_they_are_known():
     with TranscriptStore("sqlite://") as store:
-        store.import_history(talk(), "imported")
-        store.import_history(talk(additional_kwargs={"timestamp": 1_700_000_000}), "dated")
-        store.add("said", talk())
+        marks = {"timestamp": 1_700_000_000}
+        dated = [m.model_copy(update={"additional_kwargs": marks}) for m in turns_of(20, 120)]
+        store.import_history(turns_of(20, 120), "imported")
+        store.import_history(dated, "dated")
+        store.add("said", turns_of(20, 120))
         shown = {}
         for name in ("imported", "dated", "said"):
             history = TokenMemoryChatHistory(name, memory=TokenMemory(2_000), store=store)
@@ -70,7 +66,7 @@ def test_the_loss_of_a_state_is_reported_of_its_own_thread_only(caplog):
     caplog.set_level(logging.WARNING)
     memory = TokenMemory(2_000, background=False)
     agent = create_agent(Talker(), middleware=[TokenMemoryMiddleware(memory)])
-    said = talk()
+    said = turns_of(20, 120)
     for thread, is_lost in (("one", False), ("two", False), ("one", True)):
         given = {"messages": [m.model_copy() for m in said]}
         agent.invoke(given, in_thread(thread, "ann"))
