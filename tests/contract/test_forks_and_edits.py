@@ -70,10 +70,7 @@ async def test_a_fork_sees_nothing_of_the_branch_that_it_left(chat_of: ChatOf):
     forked = chat.requests[-1]
     assert "left" not in texts(forked).lower()
     assert "<conversation_summary" not in texts(forked)
-    assert [m.text.rstrip() for m in forked if m.type == "human"] == [
-        *[question.rstrip() for question in long_turns(3)],
-        "Fork?",
-    ]
+    assert [m.id for m in forked if m.type == "human"] == ["h0", "h1", "h2", "fork"]
 
     await chat.call(chat.graph, {"messages": [HumanMessage("Back?", id="back")]}, end)
     assert "Fork?" not in texts(chat.requests[-1])

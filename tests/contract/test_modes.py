@@ -10,7 +10,7 @@ from langchain_core.tools import tool
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.modes import ModeProfile, ToolKinds, TurnMemorySettings
-from tests.contract.chats import Talker, Way, long_turns, texts, ways, wordless
+from tests.contract.chats import Talker, Way, calling, long_turns, texts, ways, wordless
 
 TALK = {
     "conversation": ("My name is Ada Lovelace and I live in Lisbon.", ("Ada Lovelace", "Lisbon")),
@@ -116,7 +116,7 @@ def working(request: list[BaseMessage]) -> AIMessage | str:
         given = [("edit_file", {"path": "b.go"}), ("edit_file", {"path": "a.go"})]
     else:
         return "Noted."
-    calls = [{"name": n, "args": a, "id": f"{n}{i}"} for i, (n, a) in enumerate(given)]
+    calls = [calling(n, f"{n}{i}", **args).tool_calls[0] for i, (n, args) in enumerate(given)]
     is_done = getattr(newest, "name", None) == "bash"
     return "Done." if is_done else AIMessage("", tool_calls=calls)
 
@@ -149,10 +149,9 @@ async def test_turn_memory_tells_files_and_failures_once_the_calls_are_hidden(wa
     ("shown", "there"), [("always", True), ("never", False), ("when_hidden", True)]
 )
 def test_turn_memory_is_shown_as_it_was_asked_for(shown: Any, there: bool):  # noqa: FBT001
-    call = {"name": "save_page", "args": {"page": "/app/wiki/notes.md"}, "id": "c1"}
     turn = [
         HumanMessage("Write it down.", id="h1"),
-        AIMessage("", tool_calls=[call], id="a1"),
+        calling("save_page", page="/app/wiki/notes.md"),
         ToolMessage("saved", tool_call_id="c1", id="r1"),
         AIMessage("Saved.", id="a2"),
         HumanMessage("And?", id="h2"),
