@@ -38,12 +38,12 @@ def packaged_binaries() -> Path | None:
     if package is None or package.origin is None:
         return None
     found = Path(package.origin).parent / "pginstall" / "bin"
-    run = [*_as_user(), str(found / "initdb"), "--version"]
+    run = [*as_user(), str(found / "initdb"), "--version"]
     done = subprocess.run(run, cwd="/", capture_output=True, check=False)
     return found if done.returncode == 0 else None
 
 
-def _as_user() -> list[str]:
+def as_user() -> list[str]:
     """Return how a command is run as the server's user: the server refuses to run as root."""
     return ["runuser", "-u", USER, "--"] if os.geteuid() == 0 else []
 
@@ -53,7 +53,7 @@ def server(binaries: Path) -> Iterator[str]:
     """Run a server and give its SQLAlchemy URL."""
     folder = Path(tempfile.mkdtemp(prefix="tokenmem-pg-", dir="/tmp"))  # short socket path
     data = folder / "data"
-    before = _as_user()
+    before = as_user()
     if before:
         owner = pwd.getpwnam(USER)
         os.chown(folder, owner.pw_uid, owner.pw_gid)

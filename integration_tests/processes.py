@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 
 
@@ -76,6 +76,14 @@ class Fork:
         assert "" not in heard, f"it died before it was killed: {errors}"
         lines = [*heard, *rest.splitlines(keepends=True)]
         return [line[:-1] for line in lines if line.endswith("\n")]
+
+
+def finished(workers: Iterable["Fork | subprocess.Popen[str]"]) -> list[list[str]]:
+    """Wait for processes, each of which must end well, and return the lines that each printed."""
+    ended = [(worker, *worker.communicate(timeout=300)) for worker in workers]
+    for worker, _, errors in ended:
+        assert worker.returncode == 0, errors
+    return [said.splitlines() for _, said, _ in ended]
 
 
 def _run(

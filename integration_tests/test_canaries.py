@@ -12,7 +12,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
-from processes import start
+from processes import finished, start
 from sqlalchemy import create_engine, select
 
 from langchain_tokenmem import (
@@ -27,7 +27,7 @@ from langchain_tokenmem.notes import JsonStore, SqlStore
 from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
 from langchain_tokenmem.storage.tables import metadata
 from langchain_tokenmem.summarizers import ModelSummarizer
-from tests.contract.chats import CHATS, Setting, Talker, pin
+from tests.contract.chats import Talker, Way, calling, pin
 
 USER = "ann"
 TURNS = 3
@@ -96,14 +96,13 @@ async def talk(place: Place, name: str) -> None:
     def answer(request: list[BaseMessage]) -> AIMessage:
         if isinstance(request[-1], ToolMessage):
             return AIMessage(place.words(5))
-        call = {"name": "look_up", "args": {"query": place.words(5)}, "id": secrets.token_hex(4)}
-        return AIMessage("", tool_calls=[call])
+        return calling("look_up", secrets.token_hex(4), query=place.words(5))
 
     model = Talker(answer=answer)
     place.models.append(model)
-    setting = Setting(place.memory, place.store, model, thread=name, user=USER, tools=[look_up])
-    is_async = durability == "async"
-    chat: Any = CHATS[chat_name](setting, lambda _: place.memory, is_async=is_async)
+    way = Way(chat_name, is_async=durability == "async", url="")
+    here: Any = {"store": place.store, "thread": name, "user": USER}
+    chat: Any = way.chat(place.memory, model=model, tools=[look_up], **here)
     if durability:
         chat.graph = chat.graph.bind(durability=durability)
     for _ in range(TURNS if place.is_planting else 1):
@@ -239,8 +238,6 @@ def test_no_canary_is_found_after_a_redaction(
         assert found_in(iter(requests)) == set()
         assert found_by_search(later, sorted(planted)) == set()
         later.close()
-    worker = start(rebuild, case, url, str(folder))
-    _, errors = worker.communicate(timeout=300)
-    assert worker.returncode == 0, errors
+    finished([start(rebuild, case, url, str(folder))])
     assert found_in(cells_of(url)) == set()
     assert found_in(files_of(folder)) == set()

@@ -5,7 +5,7 @@ o200k with all that tools are called with and answer 15 % dearer.
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -46,8 +46,6 @@ TRUTHS: dict[str, Callable[[BaseMessage], float]] = {
     "cl100k": cl100k.message,
     "tools": tools_dearer,
 }
-
-
 Request = tuple[int, int, int]
 
 
@@ -82,7 +80,7 @@ def played(truth: str, *, reports: bool = True) -> list[Request]:
     return [request for one in chosen() for request in requests(one, truth, reports=reports)]
 
 
-def quantile(values: Sequence[float], share: float) -> float:
+def quantile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 

@@ -1,4 +1,4 @@
-"""LangChain's integrations, as installed, count at local servers that speak their endpoints.
+"""LangChain's integrations, as installed, count and embed at local servers with their endpoints.
 
 No test here asks a paid API: that the real endpoints take these requests, and count as they bill,
 is what their documentation says and not what is shown here.
@@ -7,76 +7,61 @@ is what their documentation says and not what is shown here.
 import base64
 import json
 import sys
-import warnings
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from json_server import json_server
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.counting import ProviderCounter, counter_for
+from langchain_tokenmem.recall import HashingEmbeddings
 
-for module in ("anthropic", "aws", "google_genai", "google_vertexai", "mistralai"):
-    pytest.importorskip(f"langchain_{module}", reason="pip install 'langchain-tokenmem[peers]'")
+
+def library(name: str) -> Any:
+    return pytest.importorskip(
+        f"langchain_{name}", reason="pip install 'langchain-tokenmem[peers]'"
+    )
+
+
+anthropic, aws, google, vertex, mistral, openai = map(
+    library, ("anthropic", "aws", "google_genai", "google_vertexai", "mistralai", "openai")
+)
 
 # of the integrations themselves
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-
-def anthropic(url: str) -> Any:
-    from langchain_anthropic import ChatAnthropic
-
-    return ChatAnthropic(model="claude-sonnet-4-5", base_url=url, api_key="none", max_retries=0)
+CLAUDE_ON_AWS = "anthropic.claude-sonnet-4-20250514-v1:0"
+IN_GOOGLE_CLOUD = {"project": "p", "location": "us-central1"}
 
 
-def google(url: str, **mode: Any) -> Any:
-    from langchain_google_genai import ChatGoogleGenerativeAI
-
-    given = {"model": "gemini-2.5-flash", "base_url": url, "api_key": "none", **mode}
-    return ChatGoogleGenerativeAI(**{key: one for key, one in given.items() if one is not None})
+def gemini(url: str, **mode: Any) -> Any:
+    mode = mode or {"api_key": "none"}
+    return google.ChatGoogleGenerativeAI(model="gemini-2.5-flash", base_url=url, **mode)
 
 
-def google_vertex_mode(url: str) -> Any:
+def no_one() -> Any:
+    """Return credentials of no one for Google Cloud."""
     from google.auth.credentials import AnonymousCredentials
 
     credentials: Any = AnonymousCredentials()
-    credentials.token = "none"  # noqa: S105  no one's
-    place = {"vertexai": True, "project": "p", "location": "us-central1"}
-    return google(url, api_key=None, credentials=credentials, **place)
+    credentials.token = "none"  # noqa: S105
+    return credentials
 
 
-def vertex(url: str) -> Any:
-    from google.auth.credentials import AnonymousCredentials
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from langchain_google_vertexai import ChatVertexAI
-
-        return ChatVertexAI(
-            model="gemini-2.5-flash",
-            project="p",
-            location="us-central1",
-            credentials=AnonymousCredentials(),
-            api_transport="rest",
-            api_endpoint=url,
-            max_retries=1,
-        )
+def on_vertex(url: str) -> Any:
+    where = {"api_transport": "rest", "api_endpoint": url, **IN_GOOGLE_CLOUD}
+    return vertex.ChatVertexAI(
+        model="gemini-2.5-flash", credentials=no_one(), max_retries=1, **where
+    )
 
 
-def bedrock_converse(url: str) -> Any:
-    from langchain_aws import ChatBedrockConverse
-
-    return ChatBedrockConverse(model="anthropic.claude-sonnet-4-20250514-v1:0", **_aws(url))
-
-
-def bedrock(url: str) -> Any:
-    from langchain_aws import ChatBedrock
-
-    return ChatBedrock(model="us.anthropic.claude-sonnet-4-20250514-v1:0", **_aws(url))
-
-
-def _aws(url: str) -> dict[str, Any]:
+def aws_access(url: str) -> dict[str, Any]:
     from botocore.config import Config
 
     return {
@@ -88,49 +73,75 @@ def _aws(url: str) -> dict[str, Any]:
     }
 
 
-def mistral(url: str) -> Any:
-    from langchain_mistralai import ChatMistralAI
-
-    return ChatMistralAI(model="mistral-large-latest", endpoint=url, api_key="none")
-
-
-def openai(url: str, model: str = "gpt-4o") -> Any:
-    from langchain_openai import ChatOpenAI
-
-    return ChatOpenAI(model=model, base_url=url, api_key="none")
-
-
 Make = Callable[[str], Any]
 
 ASKED: dict[str, Make] = {
-    "ChatAnthropic": anthropic,
-    "ChatGoogleGenerativeAI": google,
-    "ChatGoogleGenerativeAI, Vertex mode": google_vertex_mode,
-    "ChatVertexAI": vertex,
-    "ChatBedrockConverse": bedrock_converse,
-    "ChatBedrock": bedrock,
+    "ChatAnthropic": lambda url: anthropic.ChatAnthropic(
+        model="claude-sonnet-4-5", base_url=url, api_key="none", max_retries=0
+    ),
+    "ChatGoogleGenerativeAI": gemini,
+    "ChatGoogleGenerativeAI, Vertex mode": lambda url: gemini(
+        url, vertexai=True, credentials=no_one(), **IN_GOOGLE_CLOUD
+    ),
+    "ChatVertexAI": on_vertex,
+    "ChatBedrockConverse": lambda url: aws.ChatBedrockConverse(
+        model=CLAUDE_ON_AWS, **aws_access(url)
+    ),
+    "ChatBedrock": lambda url: aws.ChatBedrock(model=f"us.{CLAUDE_ON_AWS}", **aws_access(url)),
 }
 """Integrations with an endpoint that counts."""
 
 NOT_ASKED: dict[str, Make] = {
-    "ChatMistralAI": mistral,
-    "ChatOpenAI": openai,
-    "ChatOpenAI, another server": lambda url: openai(url, "my-llama-deployment"),
+    "ChatMistralAI": lambda url: mistral.ChatMistralAI(
+        model="mistral-large-latest", endpoint=url, api_key="none"
+    ),
+    "ChatOpenAI": lambda url: openai.ChatOpenAI(model="gpt-4o", base_url=url, api_key="none"),
+    "ChatOpenAI, another server": lambda url: openai.ChatOpenAI(
+        model="my-llama-deployment", base_url=url, api_key="none"
+    ),
 }
 """Integrations without one."""
 
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "read_file",
-        "description": "Read a file.",
-        "parameters": {
-            "type": "object",
-            "properties": {"path": {"type": "string"}},
-            "required": ["path"],
-        },
-    },
-}
+
+@contextmanager
+def json_server(answer: Callable[[str, Any], tuple[int, Any]]) -> Iterator[str]:
+    """Run a server as long as the block does; give its URL.
+
+    Args:
+        answer: Returns status and body for the path and the body of a request.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            size = int(self.headers.get("content-length") or 0)
+            status, body = answer(self.path, json.loads(self.rfile.read(size)))
+            written = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(written)))
+            self.end_headers()
+            self.wfile.write(written)
+
+        def log_message(self, *_args: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        server.block_on_close = False  # clients keep their connections
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@tool
+def read_file(path: str) -> str:
+    """Read a file."""
+    return path
+
+
+TOOL = convert_to_openai_tool(read_file)
 CALL = {"name": "read_file", "args": {"path": "a.txt"}, "id": "toolu_01"}
 REQUEST = [
     SystemMessage("Be brief."),
@@ -191,17 +202,16 @@ def test_one_request_counts_the_whole_list_and_a_refused_one_gives_the_estimate(
     assert count.tokens == server.tokens + (0 if has_tools else counter.tools([TOOL]))
     assert has_tools == (name.startswith(("ChatAnthropic", "ChatGoogle")))
     server.status = 429
-    refused = ProviderCounter(ASKED[name](server.url)).count(REQUEST, tools=[TOOL])
-    assert (
-        refused.tokens == counter_for(ASKED[name](server.url)).count(REQUEST, tools=[TOOL]).tokens
-    )
+    model = ASKED[name](server.url)
+    refused = ProviderCounter(model).count(REQUEST, tools=[TOOL])
+    assert refused.tokens == counter_for(model).count(REQUEST, tools=[TOOL]).tokens
     assert refused.is_estimate
 
 
 def test_google_fetches_no_picture_to_count_it(server):
     picture = {"type": "image_url", "image_url": {"url": f"{server.url}/picture.png"}}
     message = HumanMessage([{"type": "text", "text": "What is it?"}, picture])
-    assert ProviderCounter(google(server.url)).count([message]).is_estimate
+    assert ProviderCounter(gemini(server.url)).count([message]).is_estimate
     assert server.requests == []
 
 
@@ -214,3 +224,29 @@ def test_integrations_without_an_endpoint_send_nothing_and_load_no_gpt2(name, se
     assert count.method == ("exact" if name == "ChatOpenAI" else "estimate")
     assert server.requests == []
     assert ("transformers" in sys.modules) == before
+
+
+def test_an_embedding_model_by_name_is_asked_without_the_download_of_a_vocabulary(monkeypatch):
+    name, model = "text-embedding-3-large", HashingEmbeddings(64)
+    bodies: list[Any] = []
+
+    def answer(_path: str, body: Any) -> tuple[int, Any]:
+        """Answer as OpenAI does (`/v1/embeddings`)."""
+        bodies.append(body)
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        vectors = enumerate(model.embed_documents(texts))
+        data = [{"object": "embedding", "index": at, "embedding": one} for at, one in vectors]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        return 200, {"object": "list", "data": data, "model": body["model"], "usage": usage}
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    with json_server(answer) as url, TranscriptStore("sqlite://", shared=True) as store:
+        monkeypatch.setenv("OPENAI_API_BASE", f"{url}/v1")
+        store.add("s", [HumanMessage("What does it cost?"), AIMessage("42 euros a month.")])
+        with Recall(store, embeddings=f"openai:{name}") as recall:
+            recall.index()
+            (hit,) = recall.search("costs in euros a month", session_id="s", k=1)
+    assert (hit.text, hit.cosine is None) == ("42 euros a month.", False)
+    assert {body["model"] for body in bodies} == {name}
+    given = [text for body in bodies for text in body["input"]]
+    assert "42 euros a month." in given, "words, no token numbers"

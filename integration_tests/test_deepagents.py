@@ -9,7 +9,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tokenmem import TokenMemory, TokenMemoryMiddleware
-from tests.contract.chats import Talker, long_turns, texts
+from tests.contract.chats import Talker, calling, in_thread, long_turns, texts
 
 deepagents = pytest.importorskip("deepagents")
 
@@ -19,23 +19,29 @@ PROFILE = {"max_input_tokens": WINDOW, "max_output_tokens": 2_000}
 """Of a model with a small window, which deepagents' summarizer goes by, too."""
 
 
+def ours(memory: TokenMemory, name: str = "SummarizationMiddleware") -> list[Any]:
+    """Return the middleware, by default under the name of deepagents' own summarizer."""
+    return [TokenMemoryMiddleware(memory, name=name)]
+
+
+def deep_agent(model: Talker, *given: Any, **options: Any) -> Any:
+    options.setdefault("checkpointer", InMemorySaver())
+    return deepagents.create_deep_agent(model, *given, **options)
+
+
 def talk(
-    name: str, *, turns: int = 40, files: dict[str, Any] | None = None, **more: Any
+    *name: str, turns: int = 40, files: Any = None, **more: Any
 ) -> tuple[TokenMemory, Talker, list[BaseMessage]]:
     """Return the memory of a deep agent, its model and its messages after some turns."""
     memory, model = TokenMemory(WINDOW, background=False), Talker(profile=PROFILE)
-    agent = deepagents.create_deep_agent(
-        model,
-        middleware=[TokenMemoryMiddleware(memory, name=name)],
-        checkpointer=InMemorySaver(),
-        **more,
-    )
-    config: Any = {"configurable": {"thread_id": "t"}}
-    said: list[BaseMessage] = []
+    agent = deep_agent(model, middleware=ours(memory, *name), **more)
     for question in long_turns(turns, words=600):
-        given: dict[str, Any] = {"messages": question, "files": files or {}}
-        said = agent.invoke(given, config)["messages"]
-    return memory, model, said
+        result = agent.invoke({"messages": question, "files": files or {}}, in_thread())
+    return memory, model, result["messages"]
+
+
+def is_summarized_by_theirs(messages: list[BaseMessage]) -> bool:
+    return any(m.additional_kwargs.get("lc_source") == "summarization" for m in messages)
 
 
 def check_limit(memory: TokenMemory, model: Talker) -> None:
@@ -45,10 +51,10 @@ def check_limit(memory: TokenMemory, model: Talker) -> None:
 
 
 def test_by_its_name_the_memory_takes_the_place_of_the_summarizer(caplog):
-    memory, model, said = talk("SummarizationMiddleware")
+    memory, model, said = talk()
     assert "Another summarizer" not in caplog.text
     assert "<conversation_summary" in texts(model.requests[-1])
-    assert not [m for m in said if m.additional_kwargs.get("lc_source") == "summarization"]
+    assert not is_summarized_by_theirs(said)
     assert len(said) == 80
     check_limit(memory, model)
 
@@ -59,21 +65,17 @@ def test_a_second_summarizer_is_reported_before_it_has_done_anything(caplog):
 
 
 def test_a_thread_changes_from_the_summarizer_to_the_memory_and_back():
-    saver, memory = InMemorySaver(), TokenMemory(WINDOW, background=False)
-    config: Any = {"configurable": {"thread_id": "t"}}
-    replacing = [TokenMemoryMiddleware(memory, name="SummarizationMiddleware")]
+    saver, replacing = InMemorySaver(), ours(TokenMemory(WINDOW, background=False))
     said = long_turns(42, words=600)
     for middleware, questions in (((), said[:40]), (replacing, said[40:41]), ((), said[41:])):
         model = Talker(profile=PROFILE)
-        agent = deepagents.create_deep_agent(model, middleware=middleware, checkpointer=saver)
+        agent = deep_agent(model, middleware=middleware, checkpointer=saver)
         for question in questions:
-            agent.invoke({"messages": question}, config)
-        is_ours = "<conversation_summary" in texts(model.requests[-1])
-        is_theirs = any(
-            m.additional_kwargs.get("lc_source") == "summarization" for m in model.requests[-1]
-        )
-        assert (is_ours, is_theirs) == (bool(middleware), not middleware)
-    assert [m.text for m in agent.get_state(config).values["messages"]][::2] == said
+            agent.invoke({"messages": question}, in_thread())
+        newest = model.requests[-1]
+        assert ("<conversation_summary" in texts(newest)) == bool(middleware)
+        assert is_summarized_by_theirs(newest) == (not middleware)
+    assert [m.text for m in agent.get_state(in_thread()).values["messages"]][::2] == said
 
 
 def test_what_the_skills_add_behind_is_counted():
@@ -83,7 +85,7 @@ def test_what_the_skills_add_behind_is_counted():
         f"/skills/close-{n}/SKILL.md": {"content": skill.format(n, about), "encoding": "utf-8"}
         for n in range(20)
     }
-    memory, model, _ = talk("SummarizationMiddleware", turns=30, files=files, skills=["/skills/"])
+    memory, model, _ = talk(turns=30, files=files, skills=["/skills/"])
     assert model.requests[-1][0].text.count(about.strip()) == 20
     check_limit(memory, model)
 
@@ -100,17 +102,14 @@ LOOKS = 45
 def delegating(who: str) -> Callable[[list[BaseMessage]], AIMessage]:
     """Return the answers of an agent that delegates, and of its sub-agent."""
 
-    def called(name: str, id_: str, **args: Any) -> AIMessage:
-        return AIMessage("", tool_calls=[{"name": name, "args": args, "id": id_}])
-
     def answer(messages: list[BaseMessage]) -> AIMessage:
         results = [m for m in messages if isinstance(m, ToolMessage)]
         if "Check the parcels" in next(m for m in messages if m.type == "human").text:
             number = int(results[-1].tool_call_id) + 1 if results else 1
             done = AIMessage("All are checked.")
-            return done if number > LOOKS else called("look", str(number), number=number)
+            return done if number > LOOKS else calling("look", str(number), number=number)
         task = {"description": "Check the parcels.", "subagent_type": who}
-        return AIMessage("Done.") if results else called("task", "task", **task)
+        return AIMessage("Done.") if results else calling("task", "task", **task)
 
     return answer
 
@@ -119,17 +118,15 @@ def delegating(who: str) -> Callable[[list[BaseMessage]], AIMessage]:
 def test_a_sub_agent_has_the_memory_in_the_place_of_the_summarizer(who, caplog):
     memory = TokenMemory(WINDOW, background=False)
     model = Talker(answer=delegating(who), profile=PROFILE)
-    replacing = [TokenMemoryMiddleware(memory, name="SummarizationMiddleware")]
+    replacing = ours(memory)
     checker = {
         "name": "checker",
         "description": "Checks parcels.",
         "system_prompt": "Check parcels.",
         "middleware": replacing,
     }
-    agent = deepagents.create_deep_agent(
-        model, [look], middleware=replacing, subagents=[checker], checkpointer=InMemorySaver()
-    )
-    config: Any = {"configurable": {"thread_id": "t"}, "recursion_limit": 500}
+    agent = deep_agent(model, [look], middleware=replacing, subagents=[checker])
+    config = {**in_thread(), "recursion_limit": 500}
     said = agent.invoke({"messages": "Are all parcels well?"}, config)["messages"]
     assert [m.text for m in said[-2:]] == ["All are checked.", "Done."]
     assert len(model.requests) == LOOKS + 3

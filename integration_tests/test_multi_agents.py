@@ -5,18 +5,17 @@ from typing import Any, NotRequired
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tokenmem import MemoryNode, TokenMemory, TokenMemoryMiddleware
 from langchain_tokenmem.graphs import MemoryAgentState
 from langchain_tokenmem.types import MemoryState
-from tests.contract.chats import Talker
+from tests.contract.chats import Talker, calling, in_thread
 from tests.fakes import memory_of
 from tests.providers import problems
 
 TURNS = 40
-CONFIG: Any = {"configurable": {"thread_id": "t"}}
 WARNING = "The memory's state was not kept"
 
 
@@ -24,10 +23,6 @@ class KeptState(MemoryAgentState):
     """The supervisor is a node of its graph: its state is kept where the graph's schema has it."""
 
     memory: NotRequired[MemoryState]
-
-
-def question(number: int) -> dict[str, list[HumanMessage]]:
-    return {"messages": [HumanMessage(f"Question {number}? " * 30)]}
 
 
 class Speaker(Talker):
@@ -48,8 +43,7 @@ class Talk:
         def answer(messages: list[BaseMessage]) -> Any:
             self.requests.append(messages)
             if hands_over and messages[-1].type == "human" and self.turn % 5 == 4:
-                call = {"name": f"transfer_to_{hands_over}", "args": {}, "id": f"c{self.turn}"}
-                return AIMessage("", tool_calls=[call])
+                return calling(f"transfer_to_{hands_over}", f"c{self.turn}")
             return "ok " * 60
 
         return Speaker(answer=answer)
@@ -57,7 +51,8 @@ class Talk:
     def play(self, graph: Any) -> list[BaseMessage]:
         result: dict[str, Any] = {}
         for self.turn in range(TURNS):
-            result = graph.invoke(question(self.turn), CONFIG)
+            question = HumanMessage(f"Question {self.turn}? " * 30)
+            result = graph.invoke({"messages": [question]}, in_thread())
         return result["messages"]
 
     def check(self, memory: TokenMemory) -> None:

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from processes import Fork, start
+from processes import Fork, finished, start
 
 from langchain_tokenmem import Notebook, TranscriptStore
 from langchain_tokenmem.notes import JsonStore, SqlStore
@@ -64,11 +64,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_processes_add_notes_at_once_and_identical_ones_once(place):
     begin = Fork if "://" in place else start  # what is left for the end needs an end as any other
     workers = [begin(add_notes, place, str(number), EACH) for number in range(WRITERS)]
-    said: set[str] = set()
-    for worker in workers:
-        out, err = worker.communicate(timeout=500)
-        assert (worker.returncode, err) == (0, "")
-        said |= {*out.splitlines()}
+    said = {line for lines in finished(workers) for line in lines}
     assert len(said) == WRITERS * EACH + SHARED
     items = open_store(place)
     notebook = Notebook(items, project="shop", limit=10_000)
@@ -76,10 +72,7 @@ def test_processes_add_notes_at_once_and_identical_ones_once(place):
     assert Counter(note.content for note in notes) == Counter(said)  # none lost, none doubled
     assert len({note.id for note in notes}) == len(notes)
     assert notebook.erase(user_id="ann") == len(said)
-    if isinstance(items, SqlStore):
-        items.store.close()
-    else:
-        items.close()
+    (items.store if isinstance(items, SqlStore) else items).close()
 
 
 def test_30_kills_during_writes_leave_no_half_file_and_lose_nothing_that_was_flushed(tmp_path):

@@ -6,11 +6,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.cli.page import PageServer, session_page
 from langchain_tokenmem.cli.stored_sessions import StoredSessions, opened
+from tests.fakes import tool_round
 
 RECORDED = Path(__file__).parents[1] / "examples" / "recorded_agent.jsonl"
 SIZES = {"desktop": (1400, 1000), "phone": (390, 800)}
@@ -47,7 +48,7 @@ def browser():
 
 
 def show(browser, page, tmp_path, size="desktop"):
-    """Open a page from a file, and return what finds elements in it."""
+    """Open a page from a file."""
     file = tmp_path / "page.html"
     file.write_text(page, encoding="utf-8", errors="replace")
     browser.set_window_size(*SIZES[size])
@@ -67,7 +68,13 @@ def appeared(browser, selector):
 
 
 def console(browser):
-    return [one["message"] for one in browser.get_log("browser")]
+    return [one["message"] for one in browser.get_log("browser") if "favicon" not in one["message"]]
+
+
+def fits(browser):
+    """Return whether nothing has to be scrolled to the right."""
+    code = "return document.documentElement.scrollWidth - innerWidth"
+    return browser.execute_script(code) <= 0
 
 
 def press(browser, keys):
@@ -111,8 +118,7 @@ def test_slider_keys_and_chart_choose_the_call(browser, recorded, tmp_path, size
     (chart,) = css(browser, "#chart svg")
     chart.click()  # in the middle
     assert name(browser).startswith(("Call 11 ", "Call 12 ", "Call 13 "))
-    code = "return document.documentElement.scrollWidth - innerWidth"
-    assert browser.execute_script(code) <= 0
+    assert fits(browser)
     assert console(browser) == []
 
 
@@ -142,11 +148,9 @@ def test_a_line_of_the_summary_jumps_to_its_message_and_back(browser, recorded, 
 def test_a_shortened_result_opens_to_the_full_text(browser, tmp_path):
     full = "\n".join(f"row {n}: a value that is {n * n}" for n in range(800))
     with TranscriptStore("sqlite://", shared=True) as store:
-        said = [HumanMessage("Look at the table.")]
-        for n in range(6):
-            call = {"name": "look", "args": {"n": n}, "id": f"c{n}", "type": "tool_call"}
-            said += [AIMessage("", tool_calls=[call]), ToolMessage(full, tool_call_id=f"c{n}")]
-        store.add("s1", [*said, AIMessage("Done."), HumanMessage("And now?")])
+        looked = [message for n in range(6) for message in tool_round(n, full)]
+        asked, now = HumanMessage("Look at the table."), HumanMessage("And now?")
+        store.add("s1", [asked, *looked, AIMessage("Done."), now])
         page = session_page(StoredSessions(store), "s1", 40_000)
     show(browser, page, tmp_path)
     opens = css(browser, ".opens")
@@ -169,8 +173,7 @@ def test_hostile_content_stays_text(browser, tmp_path):
     assert not css(browser, "main img, #transcript svg")
     first = css(browser, "#m1 pre")[0]
     assert first.text == HOSTILE[0]
-    code = "return document.documentElement.scrollWidth - innerWidth"
-    assert browser.execute_script(code) <= 0
+    assert fits(browser)
     long = css(browser, "#m7 .more:not(.tag)")[0]
     browser.execute_script("arguments[0].click()", long)
     assert len(css(browser, "#m7 pre")[0].get_attribute("textContent")) > 400_000
@@ -186,13 +189,11 @@ def test_served_list_search_and_page(browser):
         browser.get(server.address)
         (link,) = css(browser, "td a")
         assert link.text == "recorded-agent"
-        code = "return document.documentElement.scrollWidth - innerWidth"
-        assert browser.execute_script(code) <= 0
+        assert fits(browser)
         (box,) = css(browser, "input[name=q]")
         box.send_keys("handbook\n")
         appeared(browser, "article a")[0].click()
         assert appeared(browser, "#transcript .flash")
         assert name(browser).startswith("Call 25")
-        noise = [one for one in console(browser) if "favicon" not in one]
-        assert noise == []
+        assert console(browser) == []
         server.shutdown()

@@ -1,21 +1,19 @@
 """Threads move from LangGraph's savers into a store and back, all of them, as often as it runs."""
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
-import psycopg
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from psycopg.rows import dict_row
-from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.cli.app import app
 from tests.adapters.integrations import at, put
+from tests.cli.command import invoked
+from tests.contract.chats import in_thread
+from tests.fakes import called
 
 THREADS = ("ann", "bob/2")
 EACH = 8
@@ -26,12 +24,8 @@ def fill(saver: BaseCheckpointSaver[Any]) -> None:
     for thread in THREADS:
         parent, said, steps = at(thread), [], []
         for n in range(EACH - 2):
-            call = {"name": "f", "args": {"n": n}, "id": f"c{n}", "type": "tool_call"}
-            said += [
-                HumanMessage(f"{thread} asks {n}", id=f"q{n}", name="ann"),
-                AIMessage("", tool_calls=[call], id=f"c{n}"),
-                ToolMessage("found", tool_call_id=f"c{n}", id=f"t{n}", artifact={"rows": [n]}),
-            ]
+            said.append(HumanMessage(f"{thread} asks {n}", id=f"q{n}", name="ann"))
+            said += called(n, "f", {"n": n}, "found", artifact={"rows": [n]})
             values = {"messages": list(said), "n": n, "odd": {"set": {1, 2}, "bytes": b"\x00"}}
             marks = {"step": n, "run_id": f"r{n}", "user_id": "ann"}
             parent = put(saver, parent, None, values, f"{n + 1:032}.5", **marks)
@@ -45,7 +39,7 @@ def fill(saver: BaseCheckpointSaver[Any]) -> None:
 
 
 def read(saver: BaseCheckpointSaver[Any], thread: str) -> list[Any]:
-    found = saver.list({"configurable": {"thread_id": thread}})
+    found = saver.list(in_thread(thread))
     return sorted(
         (
             one.config["configurable"]["checkpoint_id"],
@@ -64,20 +58,17 @@ def read(saver: BaseCheckpointSaver[Any], thread: str) -> list[Any]:
 def langgraph_saver(url: str) -> Iterator[Any]:
     """LangGraph's own saver on a database, as an application opens it."""
     if url.startswith("sqlite"):
-        path = url.removeprefix("sqlite:///")
-        with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
-            yield SqliteSaver(connection)
+        with SqliteSaver.from_conn_string(url.removeprefix("sqlite:///")) as saver:
+            yield saver
         return
-    address = url.replace("postgresql+psycopg", "postgresql")
-    with psycopg.connect(address, autocommit=True, row_factory=dict_row) as opened:
-        saver = PostgresSaver(opened)
+    with PostgresSaver.from_conn_string(url.replace("+psycopg", "")) as saver:
         saver.setup()
         yield saver
 
 
 def migrated(*arguments: str) -> str:
     """Run the command and return what it prints, in one line."""
-    done = CliRunner().invoke(app, ["migrate-checkpoints", *arguments])
+    done = invoked("migrate-checkpoints", *arguments)
     assert done.exit_code == 0, done.output
     return " ".join(done.output.split())
 

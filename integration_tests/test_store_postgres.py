@@ -1,6 +1,10 @@
 """The same store on PostgreSQL, and beside it SQLite: one API, one behaviour."""
 
 import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -9,38 +13,32 @@ from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.schema import CreateSchema
 from stored_turns import turn
 
-from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem import Recall, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.background import waiting_at_most
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage.sessions import find, save
 from langchain_tokenmem.storage.tables import schema_sql
+from tests.adapters.integrations import at, put
 
 
 def test_reads_beside_writers_are_whole(store):
     """A read sees a session's row and its messages as of one moment, or it raises in vain."""
     stop = threading.Event()
-    failures: list[BaseException] = []
 
-    def read() -> None:
+    def read(_: int) -> None:
         while not stop.is_set():
-            try:
-                assert len(store.messages("s")) % 5 == 0
-                assert len(store.conversation("s")[1]) % 5 == 0
-                store.messages("not there")
-            except (AssertionError, StoreError) as error:  # every read counts
-                failures.append(error)
+            assert len(store.messages("s")) % 5 == 0
+            assert len(store.conversation("s")[1]) % 5 == 0
+            store.messages("not there")
 
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    for number in range(60):
-        store.add("s", turn("w", number))
-        if number % 20 == 19:
-            store.clear("s")
-    stop.set()
-    for reader in readers:
-        reader.join()
-    assert failures == []
+    with ThreadPoolExecutor(2) as pool:
+        readers = pool.map(read, range(2))
+        for number in range(60):
+            store.add("s", turn("w", number))
+            if number % 20 == 19:
+                store.clear("s")
+        stop.set()
+        assert [*readers] == [None, None]  # each raises what it met
 
 
 def test_a_server_that_is_not_there_is_a_store_error(tmp_path):
@@ -88,33 +86,64 @@ def test_the_printed_schema_makes_a_database_that_a_store_opens(url):
         schema_sql("mysql")
 
 
-@pytest.mark.parametrize("lost_at", ["INSERT INTO tokenmem_messages", "INSERT INTO tokenmem_terms"])
-def test_a_lost_connection_is_a_clear_error_and_the_next_call_works(postgres, lost_at, caplog):
-    admin = create_engine(postgres, isolation_level="AUTOCOMMIT")
+@contextmanager
+def losing_its_connections(store: TranscriptStore, url: str, lost_at: str) -> Iterator[None]:
+    """End every connection of a store once, right before a statement."""
+    admin = create_engine(url, isolation_level="AUTOCOMMIT")
     others = text(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
-    said, losses = HumanMessage("The key is under the mat.", id="m1"), list[str]()
+    losses = list[str]()
+    store.sessions()  # connected
+
+    def lose(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if statement.startswith(lost_at) and not losses:
+            losses.append(statement)
+            with admin.connect() as connection:
+                connection.execute(others)
+
+    event.listen(store.database._engine, "before_cursor_execute", lose)
+    yield
+    assert losses
+    admin.dispose()
+
+
+@pytest.mark.parametrize("lost_at", ["INSERT INTO tokenmem_messages", "INSERT INTO tokenmem_terms"])
+def test_a_lost_connection_is_a_clear_error_and_the_next_call_works(postgres, lost_at, caplog):
+    said = HumanMessage("The key is under the mat.", id="m1")
     with TranscriptStore(postgres) as store, Recall(store) as recall:
-        assert recall.search("the key", session_id="s") == []
-        engine = store.database._engine
-        assert engine is not None
-
-        def lose(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-            if statement.startswith(lost_at) and not losses:
-                losses.append(statement)
-                with admin.connect() as connection:
-                    connection.execute(others)
-
-        event.listen(engine, "before_cursor_execute", lose)
-        with pytest.raises(StoreError, match=r"^Session 's': the connection .* was lost .*again"):
+        with losing_its_connections(store, postgres, lost_at):
+            with pytest.raises(
+                StoreError, match=r"^Session 's': the connection .* was lost .*again"
+            ):
+                store.add("s", [said])
+            assert store.messages("s") == []
             store.add("s", [said])
-        assert store.messages("s") == []
-        store.add("s", [said])
         assert [hit.text for hit in recall.search("the key", session_id="s")] == [said.content]
     assert not [one for one in caplog.records if one.name.startswith("langchain_tokenmem")]
-    admin.dispose()
+
+
+@pytest.mark.parametrize("table", ["messages", "checkpoints", "checkpoint_writes"])
+def test_a_step_that_was_lost_with_its_connection_is_stored_as_a_whole_when_it_comes_again(
+    postgres, table
+):
+    with TranscriptStore(postgres) as store:
+        saver = TokenMemorySaver(store)
+
+        def step() -> None:
+            said = [HumanMessage("Hello.", id="m1")]
+            made = put(saver, at("t1"), "1", {"messages": said, "count": 1})
+            saver.put_writes(made, [("a", 1), ("b", said)], "task")
+
+        with losing_its_connections(store, postgres, f"INSERT INTO tokenmem_{table} "):
+            with pytest.raises(StoreError, match="Thread 't1'"):
+                step()
+            step()
+        (found,) = saver.list(at("t1"))
+        assert found.checkpoint["channel_values"]["count"] == 1
+        assert [channel for _, channel, _ in found.pending_writes] == ["a", "b"]
+        assert [message.id for message in store.messages("t1")] == ["m1"]
 
 
 def test_a_turn_waits_for_a_locked_thread_no_longer_than_it_may(postgres):
@@ -150,3 +179,35 @@ def test_who_waited_for_a_thread_reads_its_row_as_it_is_by_then(postgres):
             save(connection, session, last_seq=7)
         waiting.join(10)
     assert seen == [7]
+
+
+def test_a_lease_refuses_a_second_owner_until_it_is_given_back_or_expires(store):
+    store.add("s", [HumanMessage("hi")])
+    assert store.lease("s", "first", 60)
+    assert store.lease("s", "first", 60)
+    store.release("s", "second")
+    assert not store.lease("s", "second", 60)
+    store.release("s", "first")
+    assert store.lease("s", "second", 0.3)
+    assert not store.lease("s", "first", 60)
+    time.sleep(0.35)
+    assert store.lease("s", "first", 60)
+    assert not store.lease("no such session", "first", 60)
+
+
+@pytest.mark.parametrize("is_expired", [False, True], ids=["new", "expired"])
+def test_eight_threads_ask_for_a_lease_and_one_gets_it(store, is_expired):
+    store.add("s", [HumanMessage("hi")])
+    for attempt in range(5):
+        if is_expired:
+            assert store.lease("s", f"killed {attempt}", 0.0)
+        together = threading.Barrier(8)
+
+        def ask(number: int, together: threading.Barrier = together) -> str | None:
+            together.wait()
+            owner = f"thread {number}"
+            return owner if store.lease("s", owner, 60) else None
+
+        with ThreadPoolExecutor(8) as pool:
+            (owner,) = filter(None, pool.map(ask, range(8)))
+        store.release("s", owner)

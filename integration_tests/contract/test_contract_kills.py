@@ -74,3 +74,5 @@ async def test_killed_processes_take_no_acknowledged_turn_along(way: str, url: s
             place = places[f"q{number}"]
             assert messages[place].text == question(number).text
             assert messages[place + 1].text == "Noted."
+        if way == "chain":  # it stores a question with its answer
+            assert [message.type for message in messages] == ["human", "ai"] * (len(messages) // 2)

@@ -1,37 +1,24 @@
-"""The pytest plugin inside a run of another project's tests: swaps, chooses, limits, reports.
+"""The pytest plugin inside a run of another project's tests: swaps, chooses, reports.
 
 It works on the files as they are. Names are replaced in the modules that the test files import
 from, before those files are collected and after their conftest files are loaded.
 """
 
-import hashlib
 import json
 import os
-import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
 import pytest
 import swaps
 
-_STORES = {
-    "langgraph.store.memory": ("InMemoryStore",),
-    "langgraph.store.sqlite": ("SqliteStore",),
-    "langgraph.store.sqlite.aio": ("AsyncSqliteStore",),
-}
-_PLACES: dict[str, dict[str, tuple[str, ...]]] = {
-    "saver": {
-        "langgraph.checkpoint.memory": ("InMemorySaver", "MemorySaver"),
-        "langgraph.checkpoint.sqlite": ("SqliteSaver",),
-        "langgraph.checkpoint.sqlite.aio": ("AsyncSqliteSaver",),
-    },
-    "middleware": {"langchain.agents": ("create_agent",)},
-    "history": {"langchain_core.chat_history": ("InMemoryChatMessageHistory",)},
-    "sql_store": _STORES,
-    "json_store": _STORES,
+_SAVERS = {
+    "langgraph.checkpoint.memory": {"InMemorySaver": swaps.Saver, "MemorySaver": swaps.Saver},
+    "langgraph.checkpoint.sqlite": {"SqliteSaver": swaps.Saver},
+    "langgraph.checkpoint.sqlite.aio": {"AsyncSqliteSaver": swaps.AsyncSaver},
 }
 _FIXTURES = {
     "_checkpointer_memory": swaps.checkpointer_fixture,
@@ -43,59 +30,55 @@ class Peers:
     """One run.
 
     Args:
-        order: What `running.py` asks for: suite, swap, share, left_out, seed, limit, report.
+        order: What `running.py` asks for: swap, share, left_out, report.
     """
 
     def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
-        self.names = {name for names in _PLACES[order["swap"]].values() for name in names}
-        self.outcomes: dict[str, dict[str, Any]] = {}
-        self.with_ours = 0
+        self.is_saver = order["swap"] == "saver"
+        savers = {name for names in _SAVERS.values() for name in names}
+        self.names = savers if self.is_saver else {"create_agent"}
+        self.outcomes: dict[str, tuple[str, str]] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> None:
-        swap = self.order["swap"]
-        if swap in swaps.SYNC_AND_ASYNC:
-            for module, names in _PLACES[swap].items():
-                of_ours = swaps.SYNC_AND_ASYNC[swap][module.endswith(".aio")]
-                for name in names:
-                    setattr(import_module(module), name, of_ours)
-        if swap == "saver":
-            _swap_fixtures(session.config)
-        elif swap == "history":
-            chat_history = import_module("langchain_core.chat_history")
-            chat_history.InMemoryChatMessageHistory = swaps.History  # type: ignore[attr-defined]
-        elif swap == "middleware":
+        if not self.is_saver:
             factory = import_module("langchain.agents.factory")
             ours = swaps.with_our_middleware(factory.create_agent)
             for holder in (factory, import_module("langchain.agents")):
                 holder.create_agent = ours  # type: ignore[attr-defined]
+            return
+        for module, names in _SAVERS.items():
+            for name, saver in names.items():
+                setattr(import_module(module), name, saver)
+        for plugin in session.config.pluginmanager.get_plugins():
+            for name, fixture in _FIXTURES.items():
+                if hasattr(plugin, name):
+                    setattr(plugin, name, fixture)
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Leave out files that cannot touch what was swapped: collecting them costs seconds."""
         if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
             return None
         text = collection_path.read_text(encoding="utf-8")
-        marks = self.names | ({"checkpointer"} if self.order["swap"] == "saver" else set())
+        marks = self.names | ({"checkpointer"} if self.is_saver else set())
         return None if any(mark in text for mark in marks) else True
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        chosen = [item for item in items if self._touches(item) and self._is_due(item.nodeid)]
+        left_out = self.order["left_out"]
+        due = [item for item in items if self._touches(item) and item.nodeid not in left_out]
+        chosen = due[:: self.order["share"]]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
 
     def _touches(self, item: pytest.Item) -> bool:
         """Return whether a test uses what was swapped: by a fixture or by a name in its code."""
         assert isinstance(item, pytest.Function)
-        if any(name in item.fixturenames for name in self.order["without"]):
-            return False
-        if "store" in item.fixturenames and self.order["swap"].endswith("_store"):
-            return True
         fixtures = [name for name in item.fixturenames if name.endswith("checkpointer")]
-        if fixtures and self.order["swap"] == "saver":
+        if fixtures and self.is_saver:
             given = getattr(item, "callspec", None)
             kinds = [given.params[name] for name in fixtures if given and name in given.params]
             return all(kind == "memory" for kind in kinds)
@@ -110,67 +93,24 @@ class Peers:
             self._mentions(helper, module, depth - 1) for helper in helpers if helper
         )
 
-    def _is_due(self, test: str) -> bool:
-        if test in self.order["left_out"]:
-            return False
-        text = f"{self.order['seed']}:{self.order['suite']}:{test}"
-        digest = hashlib.sha256(text.encode()).digest()
-        return int.from_bytes(digest[:4]) % int(self.order["share"]) == 0
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self) -> Generator[None, Any, Any]:
-        """Count the tests in which a part of ours was made."""
-        before = len(swaps.MADE)
-        try:
-            return (yield)
-        finally:
-            self.with_ours += len(swaps.MADE) > before
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self) -> Generator[None, Any, Any]:
-        """End a test that does not end by itself."""
-        limit: float = self.order["limit"]
-
-        def over(_: int, __: FrameType | None) -> None:
-            pytest.fail(f"over {limit:g} s")
-
-        before = signal.signal(signal.SIGALRM, over)
-        signal.setitimer(signal.ITIMER_REAL, limit)
-        try:
-            return (yield)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         known = self.outcomes.get(report.nodeid)
-        if (known and known["outcome"] == "failed") or (report.passed and report.when != "call"):
+        if (known and known[0] == "failed") or (report.passed and report.when != "call"):
             return
         crash = getattr(report.longrepr, "reprcrash", None)
         message = "" if report.passed else str(getattr(crash, "message", report.longrepr))
         outcome = "failed" if report.failed else report.outcome
-        self.outcomes[report.nodeid] = {
-            "outcome": outcome,
-            "message": message[:2_000],
-            "seconds": report.duration,
-        }
+        self.outcomes[report.nodeid] = outcome, message[:2_000]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Report a file that cannot be imported as one failed test."""
         if report.failed:
             last = str(report.longrepr).strip().splitlines()[-1]
-            self.outcomes[report.nodeid] = {"outcome": "failed", "message": last}
+            self.outcomes[report.nodeid] = "failed", last
 
     def pytest_sessionfinish(self) -> None:
-        text = json.dumps({"outcomes": self.outcomes, "with_ours": self.with_ours})
+        text = json.dumps({"outcomes": self.outcomes, "made": len(swaps.MADE)})
         Path(self.order["report"]).write_text(text, encoding="utf-8")
-
-
-def _swap_fixtures(config: pytest.Config) -> None:
-    for plugin in config.pluginmanager.get_plugins():
-        for name, fixture in _FIXTURES.items():
-            if hasattr(plugin, name):
-                setattr(plugin, name, fixture)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

@@ -1,22 +1,21 @@
-"""The test suites of other projects, and how one is run: away from this project's settings."""
+"""The test suites of other projects: fetched with pip, run away from this project's settings."""
 
 import json
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
 import langchain_tokenmem
 
-SEED = "tokenmem"
-"""Chooses the share that is run; another word chooses another one."""
-
-_TEST_LIMIT_S = 60.0
 _SUITE_LIMIT_S = 1_200.0
+_DOWNLOAD_LIMIT_S = 180
 _HERE = Path(__file__).parent
 _OURS = ("PYTEST_", "HYPOTHESIS_", "COV_", "LANGSMITH_", "LANGCHAIN_")
 
@@ -37,54 +36,29 @@ class Suite:
     name: str
     distribution: str
     paths: tuple[str, ...]
-    swap: Literal["saver", "middleware", "history", "sql_store", "json_store"]
+    swap: Literal["saver", "middleware"]
     asyncio_mode: Literal["strict", "auto"] = "auto"
     is_nightly: bool = False
 
-    @property
-    def without(self) -> tuple[str, ...]:
-        """Fixtures of tests that are not for ours: our stores have no vectors."""
-        return ("fake_embeddings",) if self.swap.endswith("_store") else ()
-
 
 _AGENTS = ("tests/unit_tests/agents",)
-_STORES = ("tests/test_store.py", "tests/test_async_store.py")
-_HISTORY = ("tests/unit_tests/runnables/test_history.py", "tests/unit_tests/chat_history")
-_SQLITE = "langgraph-checkpoint-sqlite"
-
 SUITES = (
     Suite("langgraph", "langgraph", ("tests",), "saver", asyncio_mode="strict"),
     Suite("prebuilt", "langgraph-prebuilt", ("tests",), "saver", is_nightly=True),
-    Suite("checkpoint-sqlite", _SQLITE, ("tests",), "saver"),
+    Suite("checkpoint-sqlite", "langgraph-checkpoint-sqlite", ("tests",), "saver"),
     Suite("agents-saver", "langchain", _AGENTS, "saver", is_nightly=True),
     Suite("agents-middleware", "langchain", _AGENTS, "middleware"),
-    Suite("core-history", "langchain-core", _HISTORY, "history"),
-    Suite("store-sql", "langgraph-checkpoint", _STORES[:1], "sql_store"),
-    Suite("store-json", "langgraph-checkpoint", _STORES[:1], "json_store"),
-    Suite("sqlite-store-sql", _SQLITE, _STORES, "sql_store", is_nightly=True),
-    Suite("sqlite-store-json", _SQLITE, _STORES, "json_store", is_nightly=True),
 )
-"""The suite of langchain-tests for retrievers needs no sdist: it runs in test_retriever.py."""
+"""The suite of langchain-tests runs in test_retriever.py. The rules of LangGraph's stores
+are compared with its own store in tests/notes/test_item_store.py."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How one test went: "passed", "failed" or "skipped", and its message."""
-
-    outcome: str
-    message: str
+Outcomes = dict[str, tuple[str, str]]
+"""By the id of a test: "passed", "failed" or "skipped", and its message."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """The outcomes by test id, and in how many tests a part of ours was made."""
-
-    outcomes: Mapping[str, Outcome]
-    with_ours: int
-
-
-def run(suite: Suite, root: Path, *, share: int, left_out: Sequence[str]) -> Run:
-    """Run a suite.
+def run(suite: Suite, root: Path, *, share: int, left_out: Sequence[str]) -> tuple[Outcomes, int]:
+    """Run a suite; return the outcomes, and how many parts of ours were made.
 
     Args:
         suite: The suite.
@@ -100,13 +74,9 @@ def run(suite: Suite, root: Path, *, share: int, left_out: Sequence[str]) -> Run
             encoding="utf-8",
         )
         order = {
-            "suite": suite.name,
             "swap": suite.swap,
-            "without": suite.without,
             "share": share,
             "left_out": [*left_out],
-            "seed": SEED,
-            "limit": _TEST_LIMIT_S,
             "report": str(report),
         }
         done = subprocess.run(
@@ -121,10 +91,7 @@ def run(suite: Suite, root: Path, *, share: int, left_out: Sequence[str]) -> Run
         if not report.exists():
             raise RuntimeError(f"{suite.name} did not run:\n{done.stdout}\n{done.stderr}")
         told = json.loads(report.read_text(encoding="utf-8"))
-    outcomes = told["outcomes"].items()
-    return Run(
-        {test: Outcome(one["outcome"], one["message"]) for test, one in outcomes}, told["with_ours"]
-    )
+    return {test: (one, text) for test, (one, text) in told["outcomes"].items()}, told["made"]
 
 
 def _options(root: Path, settings: Path) -> list[str]:
@@ -142,3 +109,62 @@ def _environment(order: Mapping[str, object]) -> dict[str, str]:
         "NO_DOCKER": "true",  # LangGraph's word for: no PostgreSQL and no Redis at fixed ports
         "TOKENMEM_PEERS_ORDER": json.dumps(order),
     }
+
+
+class UnavailableError(Exception):
+    """The tests of a distribution cannot be had here; the text says why."""
+
+
+def unpacked_tests(distribution: str) -> Path:
+    """Return the folder outside the repository that holds `tests/` of the installed version.
+
+    Only the tests are unpacked: beside its own sources a suite would import those, and with its
+    project file it would run under settings that we do not see.
+
+    Raises:
+        UnavailableError: When pip finds no sdist, or the sdist has no tests.
+    """
+    pinned = f"{distribution}=={version(distribution)}"
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = caches / "langchain-tokenmem" / "peers" / pinned.replace("==", "-")
+    if (folder / "tests").is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+        _unpack_tests(_download(pinned, distribution, Path(work)), Path(work))
+        if not (Path(work) / "tests").is_dir():
+            raise UnavailableError(f"The sdist of {pinned} holds no tests.")
+        folder.mkdir(exist_ok=True)
+        try:
+            (Path(work) / "tests").rename(folder / "tests")
+        except OSError:
+            if not (folder / "tests").is_dir():  # else another process was faster
+                raise
+    return folder
+
+
+def _download(pinned: str, distribution: str, work: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--no-binary", distribution, "--dest", str(work), pinned]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_DOWNLOAD_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise UnavailableError(f"pip took more than {_DOWNLOAD_LIMIT_S} s for {pinned}.") from None
+    found = sorted(work.glob("*.tar.gz"))
+    if done.returncode or not found:
+        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        reason = said[-1] if said else "no sdist came"
+        raise UnavailableError(f"pip could not fetch the sdist of {pinned}: {reason}")
+    return found[0]
+
+
+def _unpack_tests(sdist: Path, work: Path) -> None:
+    """Unpack `<name>-<version>/tests/...` as `tests/...`."""
+    with tarfile.open(sdist) as archive:
+        for member in archive.getmembers():
+            inside = member.name.partition("/")[2]
+            if inside.startswith("tests/"):
+                member.name = inside
+                archive.extract(member, work, filter="data")

@@ -74,14 +74,8 @@ def other_media(dice: Dice) -> dict[str, Any]:
 
 def text_block(dice: Dice) -> Any:
     said = text(dice)
-    kind = dice.random()
-    if kind < 0.2:
-        return block("text", text=said, **MARK)
-    if kind < 0.25:
-        return said
-    if kind < 0.3:
-        return {"text": said}
-    return block("text", text=said)
+    plain = block("text", text=said)
+    return dice.choice([{**plain, **MARK}] * 4 + [said, {"text": said}] + [plain] * 14)
 
 
 def unknown(dice: Dice) -> dict[str, Any]:
@@ -123,21 +117,15 @@ def server_blocks(dice: Dice, owner: str | None) -> list[dict[str, Any]]:
         search = {"type": "search", "query": said}
         logs = {"code": said, "outputs": [block("logs", logs=said)]}
         named = {"name": "search", "server_label": "wiki", "arguments": '{"q": "x"}'}
-        one = dice.choice(
-            [
-                block("web_search_call", id=f"ws_{key}", status="completed", action=search),
-                block(
-                    "code_interpreter_call",
-                    id=f"ci_{key}",
-                    status="completed",
-                    container_id=f"cntr_{key}",
-                    **logs,
-                ),
-                block("mcp_call", id=f"mcp_{key}", **named, output=said),
-                block("refusal", refusal="No."),
-            ]
-        )
-        return [one]
+        done = {"status": "completed"}
+        run = {"container_id": f"cntr_{key}", **logs, **done}
+        kinds = [
+            block("web_search_call", id=f"ws_{key}", action=search, **done),
+            block("code_interpreter_call", id=f"ci_{key}", **run),
+            block("mcp_call", id=f"mcp_{key}", **named, output=said),
+            block("refusal", refusal="No."),
+        ]
+        return [dice.choice(kinds)]
     if owner == "google_genai":
         return [
             block("executable_code", executable_code=said, language="PYTHON"),
@@ -251,13 +239,9 @@ def results(dice: Dice, call: AIMessage, new_id: Callable[[], str | None]) -> li
             block("tool_result", tool_use_id=key, content=result_content(dice)) for key in keys
         ]
         return [HumanMessage([*blocks, *dice.choice([[], [text_block(dice)]])], id=new_id())]
+    status: Any = dice.choice(["success", "error"])
     return [
-        ToolMessage(
-            result_content(dice),
-            tool_call_id=key,
-            id=new_id(),
-            status=dice.choice(["success", "error"]),
-        )
+        ToolMessage(result_content(dice), tool_call_id=key, id=new_id(), status=status)
         for key in keys
     ]
 

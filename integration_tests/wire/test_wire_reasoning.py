@@ -4,23 +4,18 @@ import json
 from typing import Any
 
 import pytest
-from formatters import REASON, body_of
+from formatters import body_of
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.types import RequestRules
-
-for module in ("langchain_anthropic", "langchain_openai", "langchain_google_genai"):
-    pytest.importorskip(module, reason=REASON)
-
-Body = dict[str, Any]
+from tests.fakes import talk
 
 
 def folded(messages: list[BaseMessage], provider: str) -> list[BaseMessage]:
     """Return the view after older turns were folded in front of the messages."""
-    memory = TokenMemory(TokenBudget(context_window=2_000), request=RequestRules(legality=provider))
-    older = [HumanMessage("word " * 200, id="o1"), AIMessage("word " * 200, id="o2")]
-    older += [HumanMessage("word " * 400, id="o3"), AIMessage("word " * 300, id="o4")]
+    memory = TokenMemory(2_000, request=RequestRules(legality=provider))
+    older = talk(2, words=120)
     state = memory.compact([*older, *messages], force=True)
     assert state["summary"]
     return memory.view([*older, *messages], state).messages
@@ -55,24 +50,22 @@ def test_signed_and_encrypted_reasoning_stays_with_its_item_after_a_change_of_th
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 def test_compaction_blocks_leave_as_they_came(provider: str) -> None:
-    block: Body = {"type": "compaction", "content": "Notes.", "encrypted_content": "e"}
+    block: dict[str, Any] = {"type": "compaction", "content": "Notes.", "encrypted_content": "e"}
     if provider == "openai":
         block = {"type": "compaction", "id": "cmp_1", "encrypted_content": "e" * 40}
-    metadata = {"model_provider": provider}
-    said = [
-        HumanMessage("First.", id="h1"),
-        AIMessage("Covered.", id="a1"),
-        HumanMessage("Second.", id="h2"),
-        AIMessage([block, {"type": "text", "text": "Yes."}], response_metadata=metadata, id="a2"),
-        HumanMessage("Third.", id="h3"),
+    said = [*talk(1)[:1], AIMessage("Covered.", id="a"), HumanMessage("Second.", id="h")]
+    said += [
+        AIMessage(
+            [block, {"type": "text", "text": "Yes."}],
+            response_metadata={"model_provider": provider},
+        ),
+        HumanMessage("Third."),
     ]
-    view = TokenMemory(
-        TokenBudget(context_window=4_000), request=RequestRules(legality=provider)
-    ).view(said)
+    shown = TokenMemory(4_000, request=RequestRules(legality=provider)).view(said).messages
     if provider == "openai":
-        assert block in body_of("responses", view.messages)["input"]
+        assert block in body_of("responses", shown)["input"]
         return
-    sent = body_of("anthropic", view.messages)["messages"]
+    sent = body_of("anthropic", shown)["messages"]
     blocks = [b for m in sent if isinstance(m["content"], list) for b in m["content"]]
     assert [b for b in blocks if b["type"] == "compaction"] == [block]
     assert "Covered." not in json.dumps(sent)

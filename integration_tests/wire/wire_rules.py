@@ -5,9 +5,12 @@ generateContent, apart from `langchain_tokenmem`. Each function returns one sent
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
 from typing import Any
 
+Body = Mapping[str, Any]
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]+")
 GEMINI_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
@@ -46,45 +49,59 @@ def blank(value: Any) -> bool:
     return not isinstance(value, str) or not value.strip()
 
 
-def anthropic_faults(body: Mapping[str, Any]) -> list[str]:  # noqa: C901, PLR0912
+@dataclass
+class Turn:
+    """What one side says: which calls it makes, and which ones it answers."""
+
+    role: str = ""
+    calls: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+
+
+def order_faults(turns: Sequence[Turn], *, unique: bool = True) -> list[str]:
+    """Return what is wrong where each turn answers exactly the calls of the one before it."""
+    faults = [
+        f"calls {before.calls} answered by {after.answers}"
+        for before, after in pairwise([Turn(), *turns, Turn()])
+        if sorted(map(str, before.calls)) != sorted(map(str, after.answers))
+    ]
+    made = [call for turn in turns for call in turn.calls]
+    return faults + ["ids of calls must be unique"] * (unique and len({*made}) < len(made))
+
+
+def role_faults(turns: Sequence[Turn]) -> list[str]:
+    """Return what is wrong where a user has to speak first and last."""
+    if not turns:
+        return ["at least one message is required"]
+    return [
+        *(["first message must use the user role"] * (turns[0].role != "user")),
+        *(["does not support assistant message prefill"] * (turns[-1].role != "user")),
+    ]
+
+
+def anthropic_faults(body: Body) -> list[str]:
     """docs.anthropic.com/en/api/messages."""
     faults: list[str] = []
     system = body.get("system")
     if isinstance(system, list):
         faults += ["blank system block" for block in system if blank(block.get("text"))]
-    messages = _joined(body["messages"])
-    if not messages:
-        return [*faults, "messages: at least one message is required"]
-    if messages[0]["role"] != "user":
-        faults.append("first message must use the user role")
-    if messages[-1]["role"] == "assistant":
-        faults.append("does not support assistant message prefill")
-    used: set[str] = set()
-    open_calls: list[str] = []
-    for message in messages:
+    turns = []
+    for message in _joined(body["messages"]):
         role, content = message["role"], message["content"]
         if not content:
             faults.append(f"{role}: all messages must have non-empty content")
         for block in content:
             faults += _anthropic_block(block, role)
-        answered = [b.get("tool_use_id") for b in content if b["type"] == "tool_result"]
-        kinds = [b["type"] == "tool_result" for b in content]
-        if role == "user":
-            if sorted(map(str, answered)) != sorted(map(str, open_calls)):
-                faults.append(f"tool_use ids {open_calls} answered by {answered}")
-            if kinds != sorted(kinds, reverse=True):
-                faults.append("tool_result blocks must come first")
-        made = [b.get("id") for b in content if b["type"] == "tool_use"]
-        if len({*made}) < len(made) or used & {*made}:
-            faults.append("tool_use ids must be unique")
-        used.update(made)
-        open_calls = made
+        kinds = [block["type"] == "tool_result" for block in content]
+        if role == "user" and kinds != sorted(kinds, reverse=True):
+            faults.append("tool_result blocks must come first")
+        calls = [str(b.get("id")) for b in content if b["type"] == "tool_use"]
+        answers = [str(b.get("tool_use_id")) for b in content if b["type"] == "tool_result"]
+        turns.append(Turn(role, calls, answers))
         faults += _anthropic_server_calls(content)
-    if open_calls:
-        faults.append(f"tool_use ids {open_calls} without results")
     if sum("cache_control" in part for part in walk(body)) > MOST_MARKS:
         faults.append("a maximum of 4 blocks with cache_control may be provided")
-    return faults
+    return [*faults, *role_faults(turns), *order_faults(turns)]
 
 
 def _joined(messages: list[Any]) -> list[dict[str, Any]]:
@@ -100,7 +117,7 @@ def _joined(messages: list[Any]) -> list[dict[str, Any]]:
     return joined
 
 
-def _anthropic_block(block: Mapping[str, Any], role: str) -> list[str]:  # noqa: PLR0911
+def _anthropic_block(block: Body, role: str) -> list[str]:  # noqa: PLR0911
     kind = block.get("type")
     if kind not in ANTHROPIC_BLOCKS[role]:
         return [f"{role}: input tag {kind!r} does not match any of the expected tags"]
@@ -146,42 +163,33 @@ def _anthropic_server_calls(content: list[Any]) -> list[str]:
     return faults + [f"server_tool_use {key} without its result" for key in waiting]
 
 
-def openai_faults(body: Mapping[str, Any]) -> list[str]:  # noqa: C901, PLR0912
+def openai_faults(body: Body) -> list[str]:
     """platform.openai.com/docs/api-reference/chat."""
-    faults: list[str] = []
-    waiting: list[str] = []
-    said_before = None
     messages = body["messages"]
-    if not messages:
-        return ["[] is too short - 'messages'"]
-    for message in messages:
+    faults: list[str] = ["[] is too short - 'messages'"] * (not messages)
+    for before, message in pairwise([{}, *messages]):
         role, content = message["role"], message.get("content")
-        if role == "tool":
-            key = message["tool_call_id"]
-            if key in waiting:
-                waiting.remove(key)
-            else:
-                faults.append(f"role 'tool' must answer a preceding message with tool_calls: {key}")
-        elif waiting:
-            faults.append(f"tool_call_ids did not have response messages: {waiting}")
-            waiting = []
-        if role == "function" and "function_call" not in (said_before or {}):
+        calls = message.get("tool_calls")
+        if role == "function" and "function_call" not in before:
             faults.append("role 'function' must follow a function_call")
         if isinstance(content, list):
             faults += _openai_parts(role, content)
         elif content is None and role != "assistant":
             faults.append(f"{role}: content is null")
-        if role == "assistant":
-            calls = message.get("tool_calls")
-            if calls is not None:
-                waiting = [call["id"] for call in calls]
-                faults += _openai_calls(calls)
-            elif "function_call" in message:
-                faults += _openai_function(message["function_call"])
-            elif not content and not message.get("audio"):
-                faults.append("assistant: content is empty")
-        said_before = message
-    return faults + [f"tool_call_ids without response messages: {waiting}"] * bool(waiting)
+        if calls is not None:
+            faults += _openai_calls(calls)
+        elif "function_call" in message:
+            faults += _openai_function(message["function_call"])
+        elif role == "assistant" and not content and not message.get("audio"):
+            faults.append("assistant: content is empty")
+    turns = []
+    for is_result, group in groupby(messages, key=lambda message: message["role"] == "tool"):
+        if is_result:
+            turns.append(Turn(answers=[message["tool_call_id"] for message in group]))
+        else:
+            said = [message.get("tool_calls") or [] for message in group]
+            turns += [Turn(calls=[call["id"] for call in calls]) for calls in said]
+    return faults + order_faults(turns, unique=False)
 
 
 _OPENAI_PARTS = {
@@ -220,7 +228,7 @@ def _openai_calls(calls: list[Any]) -> list[str]:
     return faults
 
 
-def _openai_function(function: Mapping[str, Any]) -> list[str]:
+def _openai_function(function: Body) -> list[str]:
     return [
         *([f"function.name {function['name']!r}"] * (not NAME.fullmatch(function["name"] or ""))),
         *(["function.arguments: expected a string"] * (type(function["arguments"]) is not str)),
@@ -241,97 +249,76 @@ _RESPONSE_PARTS = {
 _ITEM_IDS = {"reasoning": "rs_", "function_call": "fc_", "web_search_call": "ws_"}
 
 
-def responses_faults(body: Mapping[str, Any]) -> list[str]:  # noqa: C901
+def responses_faults(body: Body) -> list[str]:
     """platform.openai.com/docs/api-reference/responses."""
     items = body["input"]
     faults: list[str] = ["input is empty"] * (not items)
-    calls: list[str] = []
-    answered: list[str] = []
     for number, item in enumerate(items):
-        kind = item.get("type")
-        if kind not in _RESPONSE_ITEMS:
-            faults.append(f"input[{number}]: invalid value {kind!r}")
-            continue
-        prefix = _ITEM_IDS.get(kind)
-        if prefix and "id" in item and not str(item["id"]).startswith(prefix):
-            faults.append(f"input[{number}].id: expected an id that begins with {prefix}")
-        if kind == "message" and isinstance(item["content"], list):
-            wrong = [
-                part
-                for part in item["content"]
-                if part.get("type") not in _RESPONSE_PARTS[item["role"]] or "cache_control" in part
-            ]
-            faults += [f"input[{number}].content: {str(part)[:80]}" for part in wrong]
-            faults += [f"input[{number}].content is empty"] * (not item["content"])
-        elif kind == "function_call":
-            calls.append(item["call_id"])
-            faults += _openai_function(item)
-            if not item["call_id"] or len(item["call_id"]) > 64:
-                faults.append(f"input[{number}].call_id {item['call_id']!r}")
-        elif kind == "compaction" and {*item} - {"type", "id", "encrypted_content"}:
-            faults.append(f"input[{number}]: unknown parameters {[*item]}")
-        elif kind == "function_call_output":
-            answered.append(item["call_id"])
-            if item["call_id"] not in calls:
-                faults.append(f"no tool call found for function call output {item['call_id']}")
-        elif kind == "reasoning":
-            following = items[number + 1] if number + 1 < len(items) else {}
-            if following.get("role") in {"user", "system"} or not following:
-                faults.append("reasoning was provided without its required following item")
-    if sorted(calls) != sorted(answered) or len({*calls}) < len(calls):
-        faults.append(f"no tool output found: {calls} answered by {answered}"[:200])
+        faults += [f"input[{number}]{fault}" for fault in _response_item(item)]
+        following = items[number + 1] if number + 1 < len(items) else {"role": "user"}
+        if item.get("type") == "reasoning" and following.get("role") in {"user", "system"}:
+            faults.append("reasoning was provided without its required following item")
+    turns = []
+    for kind, group in groupby(items, key=lambda item: item.get("type") == "function_call_output"):
+        keys = [item["call_id"] for item in group if "call_id" in item]
+        turns.append(Turn(answers=keys) if kind else Turn(calls=keys))
+    return faults + order_faults(turns)
+
+
+def _response_item(item: Body) -> list[str]:
+    kind = item.get("type")
+    if kind not in _RESPONSE_ITEMS:
+        return [f": invalid value {kind!r}"]
+    prefix = _ITEM_IDS.get(kind, "")
+    faults = [f".id: must begin with {prefix}"] * (
+        not str(item.get("id", prefix)).startswith(prefix)
+    )
+    if kind == "message" and isinstance(item["content"], list):
+        allowed = _RESPONSE_PARTS[item["role"]]
+        wrong = [p for p in item["content"] if p.get("type") not in allowed or "cache_control" in p]
+        faults += [f".content: {str(part)[:80]}" for part in wrong]
+        faults += [".content is empty"] * (not item["content"])
+    elif kind == "function_call":
+        faults += _openai_function(item)
+        faults += [f".call_id {item['call_id']!r}"] * (not 0 < len(item["call_id"] or "") <= 64)
+    elif kind == "compaction" and {*item} - {"type", "id", "encrypted_content"}:
+        faults.append(f": unknown parameters {[*item]}")
     return faults
 
 
-def gemini_faults(body: Mapping[str, Any]) -> list[str]:  # noqa: C901
+def gemini_faults(body: Body) -> list[str]:
     """ai.google.dev/api/generate-content."""
-    contents = body["contents"]
-    if not contents:
-        return ["contents are required"]
     faults: list[str] = []
-    if contents[0]["role"] != "user":
-        faults.append("first content should be with role 'user'")
-    if contents[-1]["role"] != "user":
-        faults.append("please use a valid role: user at the end")
-    before: Mapping[str, Any] | None = None
-    for content in contents:
+    turns = []
+    for content in body["contents"]:
         parts = content.get("parts") or []
-        if not parts:
-            faults.append("contents.parts must not be empty")
+        faults += ["contents.parts must not be empty"] * (not parts)
         faults += [
             "unable to submit request because it has an empty text parameter"
             for part in parts
             if not {*part} - {"thought", "thought_signature"}
             or ("text" in part and not part["text"] and "thought_signature" not in part)
         ]
-        called = [p["function_call"] for p in parts if "function_call" in p]
-        answers = [p["function_response"] for p in parts if "function_response" in p]
-        open_calls = [
-            p["function_call"] for p in (before or {}).get("parts") or [] if "function_call" in p
+        called, answered = (
+            [str(part[kind].get("name") or "") for part in parts if kind in part]
+            for kind in ("function_call", "function_response")
+        )
+        faults += [
+            f"function_call.name {one!r}" for one in called if not GEMINI_NAME.fullmatch(one)
         ]
-        if called and (before is None or before["role"] != "user"):
+        if called and (not turns or turns[-1].role != "user"):
             faults.append("function call turn must come after a user or function response turn")
-        if len(answers) != len(open_calls):
-            faults.append("number of function response parts must equal that of the calls")
-        if [a.get("name") for a in answers] != [c.get("name") for c in open_calls]:
-            faults.append("function_response.name differs from the call's")
-        faults += [
-            f"function_call.name {call.get('name')!r}"
-            for call in called
-            if not GEMINI_NAME.fullmatch(call.get("name") or "")
-        ]
-        before = content
-    if any("function_call" in p for p in contents[-1].get("parts") or []):
-        faults.append("function call without a response")
-    system = body.get("system_instruction")
-    if system is not None:
-        faults += [
-            "empty system text" for part in system.get("parts") or [] if not part.get("text")
-        ]
-    return faults
+        # There are no ids: responses have the names and the order of the calls.
+        calls, answers = (
+            [f"{n} {one}" for n, one in enumerate(names)] for names in (called, answered)
+        )
+        turns.append(Turn(content["role"], calls, answers))
+    system = body.get("system_instruction") or {}
+    faults += ["empty system text" for part in system.get("parts") or [] if not part.get("text")]
+    return [*faults, *role_faults(turns), *order_faults(turns, unique=False)]
 
 
-FAULTS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
+FAULTS: dict[str, Callable[[Body], list[str]]] = {
     "anthropic": anthropic_faults,
     "openai": openai_faults,
     "responses": responses_faults,

@@ -32,6 +32,7 @@ from langchain_core.messages import (
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.tools import BaseTool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.prebuilt import ToolNode
 from pydantic import PrivateAttr
@@ -206,6 +207,20 @@ class Chat(ABC):
         """Say something, and return the newest request."""
         return (await self.ask(said))[-1]
 
+    async def talk(
+        self, count: int, words: int = 60, *, waits: bool = False
+    ) -> list[list[BaseMessage]]:
+        """Ask long questions, and return the newest request of each turn.
+
+        With `waits` each summary behind a reply is finished before the next question.
+        """
+        requests = []
+        for question in long_turns(count, words):
+            requests.append(await self.last(question))
+            if waits:
+                self.memory.close()
+        return requests
+
     def also(self, **changes: Any) -> Chat:
         """Return another conversation with the same memory and store: `thread=`, `user=` ..."""
         changes.setdefault("model", Talker(answer=self.model.answer, name_=self.model.name_))
@@ -227,11 +242,9 @@ class Chat(ABC):
     async def call(self, runnable: Any, given: Any, config: Any = None) -> Any:
         """Invoke a runnable, in the way of this conversation."""
         config = config or self.config
-        return await (
-            runnable.ainvoke(given, config)
-            if self.is_async
-            else _done(runnable.invoke(given, config))
-        )
+        if self.is_async:
+            return await runnable.ainvoke(given, config)
+        return runnable.invoke(given, config)
 
     @property
     def runnable(self) -> Any:
@@ -268,10 +281,6 @@ class Chat(ABC):
 
     def system_messages(self) -> list[SystemMessage]:
         return [SystemMessage(self.setting.system)] if self.setting.system else []
-
-
-async def _done(value: Any) -> Any:
-    return value
 
 
 class ByHand(Chat):
@@ -520,10 +529,38 @@ def pin(chat: Chat, text: str) -> None:
         TokenMemoryChatHistory(s.thread, memory=s.memory, store=s.store, user_id=s.user).pin(text)
 
 
+def in_thread(name: str = "t1", user: str | None = None) -> Any:
+    """Return the config of a call in a thread of a graph."""
+    names = {"thread_id": name, "user_id": user}
+    return {"configurable": {key: given for key, given in names.items() if given is not None}}
+
+
+def agent_of(*middleware: Any, model: Talker | None = None, tools: Any = ()) -> Any:
+    """Return an agent with a checkpointer, for what the chats above do not offer."""
+    model = model or Talker()
+    return create_agent(model, tools, middleware=middleware, checkpointer=InMemorySaver())
+
+
+def calling(name: str, key: str = "c1", /, **args: Any) -> AIMessage:
+    """Return an answer that calls a tool."""
+    return AIMessage("", tool_calls=[{"name": name, "args": args, "id": key}])
+
+
+def wordless(_messages: list[BaseMessage]) -> str:
+    """Summarize without a word of what was said."""
+    return "- Several things were said."
+
+
 def texts(messages: Sequence[BaseMessage]) -> str:
     """Return all that a model reads in messages: their texts, and what their calls say."""
     calls = [str(getattr(m, "tool_calls", "") or "") for m in messages]
     return "\n".join(f"{m.text} {call}" for m, call in zip(messages, calls, strict=True))
+
+
+def turns_of(count: int, words: int = 60) -> list[BaseMessage]:
+    """Return long questions with their answers."""
+    asked = map(HumanMessage, long_turns(count, words))
+    return [message for one in asked for message in (one, AIMessage("Noted."))]
 
 
 def long_turns(count: int, words: int = 60) -> list[str]:

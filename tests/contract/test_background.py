@@ -113,12 +113,6 @@ def slow_chat(way: Way, service: Service, slow: Slow, **settings: Any) -> Chat:
     return way.chat(make, user="ann", saver=InMemorySaver())
 
 
-async def hold(chat: Chat) -> None:
-    """Say so much that the next turn has to summarize."""
-    for said in TURNS:
-        await chat.ask(said)
-
-
 async def in_time(chat: Chat, said: str) -> list[list[BaseMessage]]:
     """Return the requests of a turn, which must not hang; it runs on an event loop of its own."""
     turn = asyncio.to_thread(lambda: asyncio.run(chat.ask(said)))
@@ -132,10 +126,11 @@ async def test_a_turn_waits_for_a_service_no_longer_than_it_may(
 ):
     chat = slow_chat(way, service, SLOW[slow], max_wait_s=0.1)
     if slow == "summarizer":
-        await hold(chat)
+        await chat.talk(5, words=125)  # so much that the next turn has to summarize
     service.hang()
-    is_stored_at_once = not way.is_graph and slow == "before_store"
-    if is_stored_at_once:  # words that are not cleaned are never stored, and that is no secret
+    if (
+        not way.is_graph and slow == "before_store"
+    ):  # words that are not cleaned are never stored, and that is no secret
         with pytest.raises(StoreError, match="before_store"):
             await in_time(chat, "What does the licence cost?")
         return
@@ -171,7 +166,7 @@ async def test_an_unrelated_turn_is_never_held_up(way: Way, slow: str, service: 
     chat, other = slow_chat(way, service, SLOW[slow]), way.chat(TokenMemory(1_000))
     chats = [chat.also(thread=f"hung-{n}") for n in range(MANY)]
     if slow == "summarizer":
-        await asyncio.gather(*map(hold, chats))
+        await asyncio.gather(*(one.talk(5, words=125) for one in chats))
     service.hang()
     turns = [asyncio.create_task(one.ask(TURNS[0])) for one in chats]
     try:
@@ -304,9 +299,8 @@ async def test_a_summarizer_that_hangs_is_given_up_three_times_then_extracts_are
         await in_time(chat, question)
     assert len(begun) == 3
     name = "summarize" if is_function else "SlowSummarizer"
-    told = [event.error for event in heard.of("fold")]
-    assert told
-    assert {*told} == {f"{name} has failed 3 times and is paused"}
+    told = {event.error for event in heard.of("fold")}
+    assert told == {f"{name} has failed 3 times and is paused"}
     for kind in ("summary", "fold"):
         errors = [event for event in heard.errors if event.kind == kind]
         assert len(errors) >= 3
@@ -330,6 +324,5 @@ async def test_a_summarizer_that_ends_its_thread_is_paused_like_one_that_fails(
     for question in long_turns(8, words=150):
         await in_time(chat, question)
         chat.memory.close()
-    told = [event.error for event in heard.of("fold")]
-    assert told
-    assert {*told} == {"summarize has failed 3 times and is paused"}
+    told = {event.error for event in heard.of("fold")}
+    assert told == {"summarize has failed 3 times and is paused"}

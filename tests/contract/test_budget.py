@@ -12,6 +12,7 @@ from langchain_core.tools import tool
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from tests.contract.chats import Heard, Talker, Way, long_turns, ways
+from tests.fakes import called
 from tests.strategies import conversations
 
 EXACT, ESTIMATED = "gpt-4o", "claude-sonnet-4-5"
@@ -105,9 +106,7 @@ async def test_no_call_waits_for_a_summary_for_lack_of_room(way: Way):
     memory = TokenMemory(8_000, summarizer=summarize, callbacks=[heard]).for_model(model)
     keywords = {"model": model} if way.name in ("node", "nodes") else {}
     chat = way.chat(memory, model=model, keywords=keywords)
-    for question in long_turns(45, words=200):
-        await chat.ask(question)
-        memory.close()  # the summary has the time between two turns
+    await chat.talk(45, words=200, waits=True)  # the summary has the time between two turns
     reasons = [event.reason for event in heard.starts if event.kind == "fold"]
     assert len(reasons) >= 2
     assert {*reasons} == {"summarize_at"}
@@ -148,8 +147,7 @@ def stepped(messages: list[BaseMessage], step: str, size: int, number: int) -> l
     if step == "answer":
         return [*messages, AIMessage(text or ".", id=key)]
     if step == "tool":
-        call = AIMessage("", id=key, tool_calls=[{"name": "look", "args": {}, "id": f"c{number}"}])
-        return [*messages, call, ToolMessage(text, tool_call_id=f"c{number}", id=f"{key}r")]
+        return [*messages, *called(number, "look", {}, text)]
     if step == "fold":
         return messages
     humans = [m for m in messages if m.type == "human"]
@@ -182,11 +180,7 @@ def test_a_file_of_the_newest_question_stays_while_the_tools_for_it_run():
     messages: list[BaseMessage] = [HumanMessage(text) for text in long_turns(8)]
     messages.append(HumanMessage(asked, id="asked"))
     for number in range(24):
-        call = {"name": "find", "args": {"number": number}, "id": f"c{number}"}
-        messages += [
-            AIMessage("", tool_calls=[call], id=f"a{number}"),
-            ToolMessage(f"row {number} of it, " * 60, tool_call_id=call["id"], id=f"t{number}"),
-        ]
+        messages += called(number, "find", {"number": number}, f"row {number} of it, " * 60)
         state = memory.compact(messages, state)
         view = memory.view(messages, state)
         assert view.usage.input_tokens <= memory.budget.limit

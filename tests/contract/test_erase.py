@@ -1,5 +1,6 @@
-"""What is erased or expired is gone, and nothing else; what is exported can be imported again."""
+"""What is erased, redacted or expired is gone, and nothing else; an export can be imported."""
 
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes import SqlStore
-from tests.contract.chats import Talker, Way, bytes_of, fill, long_turns, texts, ways
+from tests.contract.chats import Way, bytes_of, fill, long_turns, texts, ways
 
 CODE = "QUOKKA-4929"
 MONTH = timedelta(days=30)
@@ -31,6 +32,8 @@ def test_an_erased_session_leaves_no_byte_and_the_others_stay(tmp_path: Any):
     with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
         fill(store, "gone", "ann", CODE)
         store.add("stays", [HumanMessage("Hello.")], user_id="ann")
+        with pytest.raises(ScopeError):
+            store.erase()
         assert CODE.lower().encode() in bytes_of(tmp_path)
         store.erase("gone")
         assert store.sessions() == ["stays"]
@@ -39,22 +42,11 @@ def test_an_erased_session_leaves_no_byte_and_the_others_stay(tmp_path: Any):
     assert CODE.lower().encode() not in bytes_of(tmp_path)
 
 
-def test_erasing_needs_a_scope_and_the_owner(store: TranscriptStore):
-    store.add("s", [HumanMessage("Hello.")], user_id="ann")
-    with pytest.raises(ScopeError):
-        store.erase()
-    with pytest.raises(ScopeError):
-        store.erase("s", user_id="bob")
-    assert store.sessions() == ["s"]
-
-
 @ways(both=True)
 async def test_an_erased_conversation_begins_anew(way: Way):
-    memory = TokenMemory(1_000, background=False)
-    chat = way.chat(memory, model=Talker())
+    chat = way.chat(TokenMemory(1_000, background=False))
     await chat.ask(f"My code is {CODE}.")
-    for question in long_turns(6):
-        await chat.ask(question)
+    await chat.talk(6)
     chat.store.erase(chat.setting.thread)
     chat = chat.reopened()
     assert CODE not in texts(await chat.last("What is my code?"))
@@ -200,3 +192,36 @@ def test_what_another_session_has_quoted_is_erased_with_it(store: TranscriptStor
     assert CODE not in texts(history.messages)
     again = TokenMemoryChatHistory("stays", user_id="ann", memory=memory, store=store)
     assert CODE not in texts(again.messages)
+
+
+@pytest.mark.slow
+@ways(both=True)
+async def test_redacted_words_are_in_no_later_request(way: Way):
+    chat = way.chat(lambda store: TokenMemory(1_000, background=False, recall=Recall(store)))
+    await chat.ask(f"My code is {CODE}.")
+    await chat.talk(6)
+    await chat.ask(f"Once more: {CODE}, and the parcel is in Oslo.")
+    receipt = chat.memory.redact(CODE, store=chat.store, session_id=chat.setting.thread)
+    assert receipt.counts
+    assert CODE not in json.dumps([message.content for message in chat.said()])
+    later = chat.reopened()
+    requests = [
+        request
+        for question in ("What is my code?", *long_turns(3), "Where is the parcel?")
+        for request in await later.ask(question)
+    ]
+    assert [request for request in requests if CODE in texts(request)] == []
+    assert "the parcel is in Oslo" in texts(requests[0])
+    assert chat.store.redact(CODE, everywhere=True).counts == {}
+
+
+def test_redacted_words_are_in_no_byte_and_other_words_stay(tmp_path: Any):
+    with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
+        fill(store, "s", "ann", CODE)
+        count = store.count("s")
+        receipt = TokenMemory(1_000).redact(CODE, store=store, everywhere=True)
+        assert {"messages", "documents", "states", "notes"} <= receipt.counts.keys()
+        assert receipt.unreached == ()
+        assert store.count("s") == count
+        assert Recall(store).search("invoice", session_id="s", user_id="ann")
+    assert CODE.lower().encode() not in bytes_of(tmp_path)

@@ -5,11 +5,9 @@ import re
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langsmith import Client
 from langsmith.run_helpers import tracing_context
@@ -26,7 +24,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent, TraceCallbacks
 from langchain_tokenmem.graphs import TokenMemoryTransformer
-from tests.contract.chats import Heard, Talker, Way, long_turns, ways
+from tests.contract.chats import Heard, Talker, Way, agent_of, in_thread, long_turns, ways
 
 PRIVATE = "Wolperdinger"
 PARTS = ("system", "tools", "pinned", "summary", "memory_block", "tail")
@@ -88,9 +86,7 @@ async def test_a_summarizer_that_takes_its_time_is_an_event_of_its_own(way: Way)
     heard = Heard()
     memory = TokenMemory(2_000, callbacks=[heard], summarizer=Talker(answer="All of it."))
     chat = way.chat(memory, thread="t1")
-    for question in long_turns(8, words=200):
-        await chat.ask(question)
-        memory.close()
+    await chat.talk(8, words=200, waits=True)
     summaries, folds = heard.of("summary"), heard.of("fold")
     assert len(summaries) == len(folds) > 0
     assert all(event.calls and event.summarizer for event in summaries)
@@ -128,9 +124,7 @@ async def test_an_entry_whose_messages_were_edited_is_told_once(way: Way):
     heard = Heard()
     memory = TokenMemory(2_000, callbacks=[heard])
     chat = way.chat(memory, thread="t1")
-    for question in long_turns(24):
-        await chat.ask(question)
-        memory.close()
+    await chat.talk(24, waits=True)
     assert not heard.of("redact")
     first = chat.said()[0]
     await chat.ask(first.model_copy(update={"content": "Forget it."}))
@@ -176,15 +170,11 @@ async def run_events(graph: Any, question: str, config: Any, *, is_async: bool) 
 async def test_a_call_of_an_agent_starts_and_ends_in_the_v3_projection(*, is_async: bool):
     too_long = ValueError("This model's maximum context length is 99 tokens.")
     answers = [*[USED] * 4, too_long, USED]
-    agent = create_agent(
-        Talker(answer=answers, disable_streaming=True),
-        middleware=[TokenMemoryMiddleware()],
-        checkpointer=InMemorySaver(),
-    )
-    config = {"configurable": {"thread_id": "t1"}}
+    model = Talker(answer=answers, disable_streaming=True)
+    agent = agent_of(TokenMemoryMiddleware(), model=model)
     told = []
     for question in long_turns(5, words=150):
-        told += await run_events(agent, question, config, is_async=is_async)
+        told += await run_events(agent, question, in_thread(), is_async=is_async)
     kinds = [event["event"] for event in told if event["event"] in {"view", "reply"}]
     assert kinds == ["view", "reply"] * 6
     *replies, refused, last = [event for event in told if event["event"] == "reply"]
@@ -304,11 +294,10 @@ class Spans(Client):
 
 def test_the_spans_of_the_middleware_do_not_record_its_private_state():
     spans = Spans()
-    middleware = TokenMemoryMiddleware(TokenMemory(2_000))
-    agent = create_agent(Talker(), middleware=[middleware], checkpointer=InMemorySaver())
+    agent = agent_of(TokenMemoryMiddleware(TokenMemory(2_000)))
     with tracing_context(enabled=True, client=spans):
         for question in long_turns(8, words=200):
-            agent.invoke({"messages": question}, {"configurable": {"thread_id": "t1"}})
+            agent.invoke({"messages": question}, in_thread())
     own = [given for given in spans.given if "wrap_model_call" in given["name"]]
     assert own
     assert not [given for given in own if given.get("inputs") or given.get("outputs")]
@@ -337,8 +326,7 @@ async def test_stats_add_up_what_was_done_in_all_conversations(way: Way):
     assert memory.stats() == {}
     chat = way.chat(memory)
     for one in (chat, chat.also(thread="t2")):
-        for question in long_turns(8, words=200):
-            await one.ask(question)
+        await one.talk(8, words=200)
     stats = memory.stats()
     assert stats.keys() == {event.kind for event in heard.events}
     assert stats["view"]["events"] == len(heard.of("view")) >= 16

@@ -15,7 +15,19 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.graphs import aexplain_call, explain_call
-from tests.contract.chats import ByHand, Chat, Talker, Way, long_turns, ways
+from tests.contract.chats import (
+    ByHand,
+    Chat,
+    Talker,
+    Way,
+    agent_of,
+    calling,
+    in_thread,
+    long_turns,
+    ways,
+)
+
+T1 = in_thread()
 
 
 @tool
@@ -26,8 +38,8 @@ def look(place: str) -> str:
 
 def working(request: list[BaseMessage]) -> AIMessage | str:
     """Look at a place for every question."""
-    call = {"name": "look", "args": {"place": request[-1].text[:20]}, "id": f"c{len(request)}"}
-    return "Noted." if request[-1].type == "tool" else AIMessage("", tool_calls=[call])
+    call = calling("look", f"c{len(request)}", place=request[-1].text[:20])
+    return "Noted." if request[-1].type == "tool" else call
 
 
 def as_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
@@ -57,8 +69,7 @@ async def test_every_call_is_explained_from_its_checkpoints(way: Way):
         tools=[look],
         saver=InMemorySaver(),
     )
-    for question in long_turns(8, words=80):
-        await chat.ask(question)
+    await chat.talk(8, words=80)
     sent = [*chat.requests]
     later: Any = chat.reopened()
     explain, aexplain = explain_call, aexplain_call
@@ -92,36 +103,34 @@ def test_what_other_middleware_adds_is_explained_too():
 
     model, wide = Talker(), TokenMemoryMiddleware(TokenMemory(1_500), name="wide")
     narrow = TokenMemoryMiddleware(TokenMemory(1_200), name="narrow")
-    agent = create_agent(model, middleware=[prompt, wide, narrow], checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "t1"}}
+    agent = agent_of(prompt, wide, narrow, model=model)
     for question in long_turns(20):
-        agent.invoke({"messages": question}, config)
+        agent.invoke({"messages": question}, T1)
     for number, request in enumerate([*model.requests], 1):
-        told = narrow.explain(agent, config, call=number)
+        told = narrow.explain(agent, T1, call=number)
         assert as_dicts(told.messages) == as_dicts(request), number
     assert told.hidden.summarized
     assert len(model.requests) == 20
     with pytest.raises(ConfigurationError, match="no memory named 'other'"):
-        TokenMemoryMiddleware(name="other").explain(agent, config)
+        TokenMemoryMiddleware(name="other").explain(agent, T1)
 
 
 def test_without_its_memory_or_thread_a_call_is_not_explained_and_no_model_is_called():
     model, middleware = Talker(), TokenMemoryMiddleware(TokenMemory(8_000))
-    agent = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "t1"}}
-    agent.invoke({"messages": "Where is it?"}, config)
+    agent = agent_of(middleware, model=model)
+    agent.invoke({"messages": "Where is it?"}, T1)
     other = TokenMemoryMiddleware(name="other")
     unlike: Any = create_agent(model, checkpointer=agent.checkpointer)
     renamed: Any = create_agent(model, middleware=[other], checkpointer=agent.checkpointer)
     for given, memory in ((unlike, middleware), (renamed, middleware), (agent, other)):
         with pytest.raises(ConfigurationError, match="no memory named"):
-            memory.explain(given, config)
+            memory.explain(given, T1)
     with pytest.raises(ConfigurationError, match="check its thread_id"):
-        middleware.explain(agent, {"configurable": {"thread_id": "typo"}})
+        middleware.explain(agent, in_thread("typo"))
     with pytest.raises(ConfigurationError, match="The config names no thread: pass"):
         middleware.explain(agent, {})
     with pytest.raises(ConfigurationError, match="no checkpointer: build it with checkpointer="):
-        middleware.explain(create_agent(model, middleware=[middleware]), config)
+        middleware.explain(create_agent(model, middleware=[middleware]), T1)
     assert len(model.requests) == 1
 
 
@@ -130,11 +139,10 @@ def test_what_recall_brought_is_told_with_its_scores():
     with TranscriptStore("sqlite://") as store:
         memory = TokenMemory(1_500, recall=Recall(store))
         middleware = TokenMemoryMiddleware(memory, store=store)
-        agent = create_agent(Talker(), middleware=[middleware], checkpointer=InMemorySaver())
-        config: Any = {"configurable": {"thread_id": "t1"}}
+        agent = agent_of(middleware)
         for question in [*long_turns(20), "What was said about parcel P-7003?"]:
-            agent.invoke({"messages": question}, config)
-        told = middleware.explain(agent, config)
+            agent.invoke({"messages": question}, T1)
+        told = middleware.explain(agent, T1)
     block = told.recalled[-1]
     assert block.messages
     assert {*block.scores} == {*block.messages}
@@ -145,39 +153,34 @@ def test_what_recall_brought_is_told_with_its_scores():
 
 def test_a_tool_explains_the_thread_that_it_names_and_not_its_own():
     middleware = TokenMemoryMiddleware(TokenMemory(8_000))
-    agent = create_agent(Talker(), middleware=[middleware], checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "t1"}}
-    agent.invoke({"messages": "Where is it?"}, config)
-    inside = RunnableLambda(lambda _: middleware.explain(agent, config))
-    assert inside.invoke(0, {"configurable": {"thread_id": "support"}}).session == "t1"
+    agent = agent_of(middleware)
+    agent.invoke({"messages": "Where is it?"}, T1)
+    inside = RunnableLambda(lambda _: middleware.explain(agent, T1))
+    assert inside.invoke(0, in_thread("support")).session == "t1"
 
 
 def test_neither_a_greeting_nor_an_answer_of_other_middleware_is_a_call_of_the_model():
     model, middleware = Talker(), TokenMemoryMiddleware(TokenMemory(8_000))
     limit: Any = ModelCallLimitMiddleware(thread_limit=1, exit_behavior="end")
-    agent = create_agent(model, middleware=[limit, middleware], checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "t1"}}
+    agent = agent_of(limit, middleware, model=model)
     for said in ([("ai", "How can I help?"), ("human", "Where is it?")], [("human", "And now?")]):
-        agent.invoke({"messages": said}, config)
+        agent.invoke({"messages": said}, T1)
     (request,) = model.requests
     for number in (None, 2):
-        told = middleware.explain(agent, config, call=number)
+        told = middleware.explain(agent, T1, call=number)
         assert (told.call, as_dicts(told.messages)) == (2, as_dicts(request))
     for number in (1, 3):
         with pytest.raises(ConfigurationError, match=f"Reply {number} of the thread was not writ"):
-            middleware.explain(agent, config, call=number)
+            middleware.explain(agent, T1, call=number)
 
 
 def test_a_call_without_a_checkpoint_behind_it_is_an_error():
     middleware = TokenMemoryMiddleware(TokenMemory(1_500))
-    agent = create_agent(
-        Talker(answer=working), [look], middleware=[middleware], checkpointer=InMemorySaver()
-    )
-    config: Any = {"configurable": {"thread_id": "t1"}}
-    agent.invoke({"messages": "Look."}, config, durability="exit")
-    assert len(middleware.explain(agent, config).messages) == 3
+    agent = agent_of(middleware, model=Talker(answer=working), tools=[look])
+    agent.invoke({"messages": "Look."}, T1, durability="exit")
+    assert len(middleware.explain(agent, T1).messages) == 3
     with pytest.raises(ConfigurationError, match=r"right after call 1\. Retention \(keep_last"):
-        middleware.explain(agent, config, call=1)
+        middleware.explain(agent, T1, call=1)
 
 
 def state_of(chat: Chat) -> Any:

@@ -21,21 +21,20 @@ from langgraph.types import Command, interrupt
 
 from langchain_tokenmem import TokenMemory, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ThreadConflictError
-from tests.contract.chats import Talker, Way, long_turns, texts, ways
+from tests.contract.chats import Talker, Way, calling, in_thread, long_turns, texts, ways
 
+ChatOf = Callable[..., Any]
 GRAPHS = ways("middleware", "node", "nodes", both=True)
 
 
 @pytest.fixture(params=["TokenMemorySaver", "InMemorySaver"])
-def chat_of(way: Way, request: pytest.FixtureRequest) -> Callable[..., Any]:
+def chat_of(way: Way, request: pytest.FixtureRequest) -> ChatOf:
     """Return a function that begins a conversation on either checkpointer, as a graph's chat."""
 
     def begin(mode: str | None = None, **setting: Any) -> Any:
         memory = TokenMemory(2_000, background=False, mode=mode)
-        store = way.store()
-        is_ours = request.param == "TokenMemorySaver"
-        saver = TokenMemorySaver(store) if is_ours else InMemorySaver()
-        return way.chat(memory, store=store, saver=saver, **setting)
+        saver = InMemorySaver() if request.param == "InMemorySaver" else None
+        return way.chat(memory, saver=saver, **setting)
 
     return begin
 
@@ -57,7 +56,7 @@ async def update(chat: Any, *messages: BaseMessage) -> None:
 
 @pytest.mark.slow
 @GRAPHS
-async def test_a_fork_sees_nothing_of_the_branch_that_it_left(chat_of: Callable[..., Any]):
+async def test_a_fork_sees_nothing_of_the_branch_that_it_left(chat_of: ChatOf):
     chat = chat_of()
     for n, question in enumerate(long_turns(3)):
         await chat.ask(HumanMessage(question, id=f"h{n}"))
@@ -71,10 +70,7 @@ async def test_a_fork_sees_nothing_of_the_branch_that_it_left(chat_of: Callable[
     forked = chat.requests[-1]
     assert "left" not in texts(forked).lower()
     assert "<conversation_summary" not in texts(forked)
-    assert [m.text.rstrip() for m in forked if m.type == "human"] == [
-        *[question.rstrip() for question in long_turns(3)],
-        "Fork?",
-    ]
+    assert [m.id for m in forked if m.type == "human"] == ["h0", "h1", "h2", "fork"]
 
     await chat.call(chat.graph, {"messages": [HumanMessage("Back?", id="back")]}, end)
     assert "Fork?" not in texts(chat.requests[-1])
@@ -82,7 +78,7 @@ async def test_a_fork_sees_nothing_of_the_branch_that_it_left(chat_of: Callable[
 
 
 @GRAPHS
-async def test_a_cleared_chat_starts_anew(chat_of: Callable[..., Any]):
+async def test_a_cleared_chat_starts_anew(chat_of: ChatOf):
     chat = chat_of()
     await update(chat, SystemMessage("Be brief.", id="rule"))
     for n in range(6):
@@ -96,9 +92,7 @@ async def test_a_cleared_chat_starts_anew(chat_of: Callable[..., Any]):
 
 
 @GRAPHS
-async def test_a_chat_that_is_cleared_before_its_first_summary_leaves_no_notes(
-    chat_of: Callable[..., Any],
-):
+async def test_a_chat_that_is_cleared_before_its_first_summary_leaves_no_notes(chat_of: ChatOf):
     chat = chat_of(mode="conversation")
     for n in range(2):
         await chat.ask(f"My name is Ann Marlowe, and I live in Lund. {'word ' * 20 * n}")
@@ -111,7 +105,7 @@ async def test_a_chat_that_is_cleared_before_its_first_summary_leaves_no_notes(
 
 @pytest.mark.slow
 @GRAPHS
-async def test_a_replayed_checkpoint_sends_what_was_sent(chat_of: Callable[..., Any]):
+async def test_a_replayed_checkpoint_sends_what_was_sent(chat_of: ChatOf):
     chat = chat_of()
     for n, question in enumerate(long_turns(7, words=250)):
         await chat.ask(HumanMessage(question, id=f"h{n}"))
@@ -146,18 +140,15 @@ def sending(request: list[BaseMessage]) -> AIMessage | str:
         return "It is done."
     if "Send" not in newest.text:
         return "Noted."
-    calls = [{"name": name, "args": {"parcel": "P-1"}, "id": name} for name in ("weigh", "send")]
+    calls = [calling(name, name, parcel="P-1").tool_calls[0] for name in ("weigh", "send")]
     return AIMessage("", tool_calls=calls)
 
 
 @pytest.mark.slow
 @GRAPHS
-async def test_a_run_that_was_interrupted_goes_on_with_its_calls_and_results(
-    chat_of: Callable[..., Any],
-):
+async def test_a_run_that_was_interrupted_goes_on_with_its_calls_and_results(chat_of: ChatOf):
     chat = chat_of(model=Talker(answer=sending), tools=[weigh, send])
-    for question in long_turns(12):
-        await chat.ask(question)
+    await chat.talk(12)
     await chat.ask("Send " + "it now " * 100)
     assert (await at_head(chat)).interrupts
     await chat.call(chat.graph, Command(resume="agreed"))
@@ -171,9 +162,7 @@ async def test_a_run_that_was_interrupted_goes_on_with_its_calls_and_results(
 
 @GRAPHS
 @pytest.mark.parametrize("is_first", [True, False])
-async def test_a_removed_message_is_in_no_later_request(
-    chat_of: Callable[..., Any], *, is_first: bool
-):
+async def test_a_removed_message_is_in_no_later_request(chat_of: ChatOf, *, is_first: bool):
     chat = chat_of()
     fact = HumanMessage("The code is QUOKKA-4711.", id="fact")
     for said in [fact] if is_first else ["Hello.", fact, "Well."]:
@@ -196,8 +185,7 @@ async def test_a_removed_message_is_kept_in_the_transcript_or_hidden_as_the_save
         chat: Any = way.chat(memory, store=store, saver=saver, thread=thread)
         for text in ("Hello.", HumanMessage("The code is QUOKKA-4711.", id="fact")):
             await chat.ask(text)
-        for question in long_turns(10, words=170):
-            await chat.ask(question)
+        await chat.talk(10, words=170)
         assert "<conversation_summary" in texts(chat.requests[-1])
         assert "QUOKKA" in texts(chat.requests[-1])
         before = (await at_head(chat)).config
@@ -212,9 +200,7 @@ async def test_a_removed_message_is_kept_in_the_transcript_or_hidden_as_the_save
 
 
 @GRAPHS
-async def test_an_edit_of_the_newest_question_is_what_the_model_is_asked(
-    chat_of: Callable[..., Any],
-):
+async def test_an_edit_of_the_newest_question_is_what_the_model_is_asked(chat_of: ChatOf):
     chat = chat_of()
     await chat.ask(HumanMessage("The first wording.", id="q"))
     request = await chat.last(HumanMessage("Another wording.", id="q"))
@@ -268,7 +254,7 @@ def test_what_a_node_has_written_beside_one_that_failed_is_not_lost(store: Trans
     builder = StateGraph(Counts).add_node("weigh", weigh_all).add_node("ask", fail_once)
     builder.add_edge(START, "weigh").add_edge(START, "ask")
     graph = builder.compile(checkpointer=TokenMemorySaver(store))
-    config: Any = {"configurable": {"thread_id": "t1"}, "max_concurrency": 1}
+    config = {**in_thread(), "max_concurrency": 1}
     with pytest.raises(ConnectionError):
         graph.invoke({"messages": "Weigh and ask."}, config)
     held = graph.invoke(None, config)

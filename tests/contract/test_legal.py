@@ -101,8 +101,7 @@ async def test_reasoning_is_sent_only_behind_the_prefix_that_it_was_produced_wit
     """Whenever a summary is finished: a reply to an older request may come after it."""
     memory = TokenMemory(1_600, background=background)
     chat = way.chat(memory, model=Fable(), tools=[look], system="You are a clerk.")
-    for question in long_turns(6, words=40):
-        await chat.ask(question)
+    await chat.talk(6, words=40)
     memory.close()
     assert len(chat.requests) == 12
     if not background:
@@ -128,8 +127,7 @@ async def test_a_changed_system_text_leaves_out_the_reasoning_before_it_for_good
 async def test_an_edit_of_an_earlier_message_leaves_out_the_reasoning_behind_it(way: Way):
     memory = TokenMemory(16_000, background=False)
     chat = way.chat(memory, model=Fable())
-    for question in long_turns(3, words=5):
-        await chat.ask(question)
+    await chat.talk(3, words=5)
     first = chat.said()[0]
     chat.store.add("t1", [HumanMessage("Something else.", id=first.id)])
     await chat.ask("And now?")

@@ -10,7 +10,7 @@ from langchain_core.tools import tool
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.modes import ModeProfile, ToolKinds, TurnMemorySettings
-from tests.contract.chats import Talker, Way, long_turns, texts, ways
+from tests.contract.chats import Talker, Way, calling, long_turns, texts, ways, wordless
 
 TALK = {
     "conversation": ("My name is Ada Lovelace and I live in Lisbon.", ("Ada Lovelace", "Lisbon")),
@@ -39,12 +39,7 @@ def bash(command: str) -> str:
 
 
 def memory_of(mode: str | None = None, **keywords: Any) -> TokenMemory:
-    return TokenMemory(2_600, background=False, mode=mode, summarizer=kept, **keywords)
-
-
-def kept(messages: list[BaseMessage]) -> str:
-    """Summarize without a word of what was said."""
-    return "- Several things were said."
+    return TokenMemory(2_600, background=False, mode=mode, summarizer=wordless, **keywords)
 
 
 def notes_in(request: list[BaseMessage], mode: str) -> str:
@@ -64,8 +59,7 @@ async def test_a_mode_shows_its_notes_beside_the_question_once_the_words_are_hid
     chat = way.chat(memory_of(mode))
     await chat.ask("Hello.")
     await chat.ask(said)
-    for question in long_turns(2, words=1_000):
-        await chat.ask(question)
+    await chat.talk(2, words=1_000)
     request = await chat.last("Where were we?")
     assert not any(m.text.endswith(said) for m in request), "the words themselves are folded"
     notes = notes_in(request, mode)
@@ -122,7 +116,7 @@ def working(request: list[BaseMessage]) -> AIMessage | str:
         given = [("edit_file", {"path": "b.go"}), ("edit_file", {"path": "a.go"})]
     else:
         return "Noted."
-    calls = [{"name": n, "args": a, "id": f"{n}{i}"} for i, (n, a) in enumerate(given)]
+    calls = [calling(n, f"{n}{i}", **args).tool_calls[0] for i, (n, args) in enumerate(given)]
     is_done = getattr(newest, "name", None) == "bash"
     return "Done." if is_done else AIMessage("", tool_calls=calls)
 
@@ -155,10 +149,9 @@ async def test_turn_memory_tells_files_and_failures_once_the_calls_are_hidden(wa
     ("shown", "there"), [("always", True), ("never", False), ("when_hidden", True)]
 )
 def test_turn_memory_is_shown_as_it_was_asked_for(shown: Any, there: bool):  # noqa: FBT001
-    call = {"name": "save_page", "args": {"page": "/app/wiki/notes.md"}, "id": "c1"}
     turn = [
         HumanMessage("Write it down.", id="h1"),
-        AIMessage("", tool_calls=[call], id="a1"),
+        calling("save_page", page="/app/wiki/notes.md"),
         ToolMessage("saved", tool_call_id="c1", id="r1"),
         AIMessage("Saved.", id="a2"),
         HumanMessage("And?", id="h2"),

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,17 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
-from tests.contract.chats import Chat, Talker, Way, long_turns, texts, ways
+from tests.contract.chats import (
+    Chat,
+    Talker,
+    Way,
+    calling,
+    in_thread,
+    long_turns,
+    texts,
+    turns_of,
+    ways,
+)
 
 PASTE = "".join(f"line {n} of the long paste\n" for n in range(600))
 FOUND = "".join(f"row {n} of the long result\n" for n in range(600))
@@ -41,15 +52,21 @@ def count_up(name: str) -> str:
 LOOP = 14
 
 
+@pytest.fixture
+def place(url: str, tmp_path: Path) -> str:
+    """Return a database that several stores can open."""
+    return url if url != "sqlite://" else f"sqlite:///{tmp_path}/memory.db"
+
+
 def small_memory(**keywords: Any) -> TokenMemory:
     return TokenMemory(2_000, background=False, **keywords)
 
 
-def calling(request: list[BaseMessage]) -> AIMessage | str:
+def fetching(request: list[BaseMessage]) -> AIMessage | str:
     """Call the tool for a question that asks for it; else answer."""
     newest = request[-1]
     if not isinstance(newest, ToolMessage) and "Fetch" in newest.text:
-        return AIMessage("", tool_calls=[{"name": "fetch", "args": {"name": "x"}, "id": "call-x"}])
+        return calling("fetch", name="x")
     return f"Reply to {newest.text[:10]}."
 
 
@@ -58,7 +75,7 @@ def spoken(messages: list[BaseMessage]) -> list[tuple[str, str]]:
 
 
 async def test_the_transcript_has_every_word_and_every_id_after_folds_and_cuts(way: Way):
-    chat = way.chat(small_memory(), model=Talker(answer=calling), tools=[fetch], user="ann")
+    chat = way.chat(small_memory(), model=Talker(answer=fetching), tools=[fetch], user="ann")
     asked = [PASTE, "Fetch the table.", *long_turns(5, words=350)]
     for number, question in enumerate(asked):
         await chat.ask(HumanMessage(question, id=f"h{number}"))
@@ -70,8 +87,7 @@ async def test_the_transcript_has_every_word_and_every_id_after_folds_and_cuts(w
     assert [text for role, text in said if role == "tool"] == [FOUND.rstrip()]
     answers = [text for role, text in said if role == "ai"]
     assert len(answers) == len(asked) + 1, "an answer for each question, and one call"
-    for question in long_turns(5, words=350):
-        assert f"Reply to {question[:10]}." in answers
+    assert {f"Reply to {question[:10]}." for question in long_turns(5)} <= {*answers}
     if way.name == "by-hand":
         return
     for number, question in enumerate(asked):
@@ -87,8 +103,7 @@ async def test_the_transcript_has_every_word_and_every_id_after_folds_and_cuts(w
 async def test_a_failing_model_loses_nothing_and_the_next_turn_goes_on(way: Way):
     failing = [ConnectionError("provider down"), "Back again."]
     chat = way.chat(small_memory(), model=Talker(answer="Noted."))
-    for question in long_turns(2):
-        await chat.ask(question)
+    await chat.talk(2)
     before = spoken(chat.said())
     chat.model.answer = failing
     with pytest.raises(ConnectionError):
@@ -159,7 +174,7 @@ async def test_each_message_is_in_the_request_or_was_read_by_the_summarizer(way:
         told.update(str(message.id) for message in messages)
         return "- Several things were said."
 
-    chat = way.chat(small_memory(summarizer=reading), model=Talker(answer=calling), tools=[fetch])
+    chat = way.chat(small_memory(summarizer=reading), model=Talker(answer=fetching), tools=[fetch])
     for question in ["Hello.", "Fetch the table.", *long_turns(10, words=190)]:
         request = await chat.last(question)
         there = {str(message.id) for message in request}
@@ -172,9 +187,8 @@ async def test_each_message_is_in_the_request_or_was_read_by_the_summarizer(way:
 async def test_the_question_stays_in_view_through_a_long_tool_loop(way: Way):
     def looping(request: list[BaseMessage]) -> AIMessage | str:
         number = len(chat.requests)
-        args = {"name": f"part {number} " + "x" * 400}
-        calls = [{"name": "count_up", "args": args, "id": f"c{number}"}]
-        return "Done." if number == LOOP else AIMessage("", tool_calls=calls)
+        call = calling("count_up", f"c{number}", name=f"part {number} " + "x" * 400)
+        return "Done." if number == LOOP else call
 
     chat = way.chat(small_memory(), model=Talker(answer=looping), tools=[count_up])
     await chat.ask(
@@ -201,8 +215,7 @@ def test_a_list_that_is_sent_in_full_at_every_turn_is_stored_once(url: str):
 def test_a_state_that_others_have_changed_meanwhile_is_not_written_over(url: str):
     with TranscriptStore(url) as store:
         history = TokenMemoryChatHistory("t1", memory=small_memory(), store=store)
-        for question in long_turns(9, words=240):
-            history.add_messages([HumanMessage(question), AIMessage("Noted.")])
+        history.add_messages(turns_of(9, words=240))
         state = history.compact()
         version = store.state("t1").version
         assert not store.save_state("t1", {**state, "summary": None}, expected=version - 1)
@@ -234,8 +247,7 @@ WRITERS, EACH = 4, 12
 
 
 @pytest.mark.slow
-def test_concurrent_writers_of_one_session_keep_every_message_and_its_order(url: str, tmp_path):
-    place = url if url != "sqlite://" else f"sqlite:///{tmp_path}/memory.db"
+def test_concurrent_writers_of_one_session_keep_every_message_and_its_order(place: str):
     start = threading.Barrier(WRITERS)
 
     def write(writer: int) -> None:
@@ -270,13 +282,11 @@ def test_a_batch_is_stored_as_a_whole_or_not_at_all(url: str):
         assert [m.id for m in store.messages("t1")] == ["m0"]
 
 
-def test_a_committed_summary_is_there_after_a_restart(url: str, tmp_path):
-    place = url if url != "sqlite://" else f"sqlite:///{tmp_path}/memory.db"
+def test_a_committed_summary_is_there_after_a_restart(place: str):
     with TranscriptStore(place) as store:
         history = TokenMemoryChatHistory("t1", memory=small_memory(), store=store)
-        for question in long_turns(9, words=240):
-            history.add_messages([HumanMessage(question), AIMessage("Noted.")])
-            shown = spoken(history.messages)
+        history.add_messages(turns_of(9, words=240))
+        shown = spoken(history.messages)
         state = store.state("t1").state
         assert state is not None
         assert state["summary"] is not None
@@ -286,8 +296,7 @@ def test_a_committed_summary_is_there_after_a_restart(url: str, tmp_path):
         assert json.dumps(store.state("t1").state) == json.dumps(state)
 
 
-def test_an_acknowledged_checkpoint_is_read_whole_by_another_process(url: str, tmp_path):
-    place = url if url != "sqlite://" else f"sqlite:///{tmp_path}/memory.db"
+def test_an_acknowledged_checkpoint_is_read_whole_by_another_process(place: str):
     way = Way("middleware", is_async=False, url=place)
     chats: list[Chat] = []
     for question in ("One.", "Two."):
@@ -297,7 +306,7 @@ def test_an_acknowledged_checkpoint_is_read_whole_by_another_process(url: str, t
         chat.store.close()
     with TranscriptStore(place) as store:
         saver = TokenMemorySaver(store)
-        found = saver.get_tuple({"configurable": {"thread_id": "t1"}})
+        found = saver.get_tuple(in_thread())
         assert found is not None
         held = found.checkpoint["channel_values"]["messages"]
         assert spoken(held) == spoken(store.messages("t1"))

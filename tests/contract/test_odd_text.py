@@ -10,7 +10,7 @@ from langchain_core.tools import tool
 
 from langchain_tokenmem import Notebook, Recall, TokenMemory, TranscriptStore
 from langchain_tokenmem.notes import SqlStore
-from tests.contract.chats import Talker, Way, long_turns, texts, ways
+from tests.contract.chats import Talker, Way, calling, texts, ways
 
 HALF = "\ud83d"
 """Half an emoji, as a stream that was cut or the JSON of a tool gives it."""
@@ -30,9 +30,9 @@ def as_a_provider_does(request: list[BaseMessage]) -> None:
 
 def answer(request: list[BaseMessage]) -> AIMessage | str:
     as_a_provider_does(request)
-    call = {"name": "look_up", "args": {"what": f"parcel {HALF} 4711"}, "id": "c1"}
     asked = request[-1].type == "human" and "Never on Friday" in request[-1].text
-    return AIMessage("", tool_calls=[call]) if asked else f"Noted. {'word ' * 40}"
+    call = calling("look_up", what=f"parcel {HALF} 4711")
+    return call if asked else f"Noted. {'word ' * 40}"
 
 
 def summary(request: list[BaseMessage]) -> str:
@@ -62,8 +62,7 @@ async def _talk_after_half_a_pair(way: Way, summarizer: Any) -> None:
     said = HumanMessage(f"Never on Friday {HALF} deliver parcel 4711!", id="m1")
     await chat.ask(said)
     assert len(chat.requests) == 2
-    for question in long_turns(7):
-        await chat.ask(question)
+    await chat.talk(7)
     last = texts(await chat.last("When is parcel 4711 delivered?"))
     assert "Friday" in last
     assert "<conversation_summary" in last

@@ -15,7 +15,7 @@ from langchain_core.runnables import (
 
 from langchain_tokenmem import TokenMemory, TranscriptStore, with_token_memory
 from langchain_tokenmem.errors import ConfigurationError
-from tests.contract.chats import Talker, Way, long_turns, ways
+from tests.contract.chats import Talker, Way, ways
 from tests.providers import StrictModel
 
 WINDOW = 2_000
@@ -69,8 +69,7 @@ async def test_the_answer_has_what_the_request_leaves_in_calls_and_streams(store
 async def test_request_and_answer_together_fit_the_window(way: Way):
     memory = TokenMemory(WINDOW, background=False)
     chat = way.chat(memory, system="Be brief.", keywords={"limit_output": True})
-    for question in long_turns(20):
-        await chat.ask(question)
+    await chat.talk(20)
     for request, keywords in zip(chat.requests, chat.model.keywords, strict=True):
         assert 200 <= keywords["max_tokens"] <= WINDOW - memory.count(request).tokens
 

@@ -4,15 +4,13 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain.agents.middleware import TodoListMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from langchain_tokenmem import TokenMemory, TokenMemoryMiddleware
-from tests.contract.chats import Talker, Way, long_turns, texts, ways
+from tests.contract.chats import Talker, Way, agent_of, calling, in_thread, long_turns, texts, ways
 
 OPEN = ("Count the crates in hall nine", "Call the harbour master")
 CLOSED = "Weigh the empty lorry"
@@ -29,8 +27,7 @@ def listing(*open_tasks: str, number: int = 1) -> AIMessage:
     tasks = [{"title": CLOSED, "status": "completed"}]
     tasks += [{"title": OPEN[0], "status": "in_progress"}] if OPEN[0] in open_tasks else []
     tasks += [{"title": OPEN[1], "status": "pending"}] if OPEN[1] in open_tasks else []
-    call = {"name": "update_tasks", "args": {"tasks": tasks}, "id": f"call-{number}"}
-    return AIMessage("", tool_calls=[call])
+    return calling("update_tasks", f"call-{number}", tasks=tasks)
 
 
 def plan_of(request: list[BaseMessage]) -> str:
@@ -45,14 +42,12 @@ async def test_open_to_dos_stay_in_view_until_they_are_done(way: Way):
     memory = TokenMemory(2_000, background=False, mode=mode)
     chat = way.chat(memory, model=Talker(answer=script), tools=[update_tasks])
     shown = [await chat.last("Plan the day.")]
-    shown += [await chat.last(question) for question in long_turns(4, words=500)]
+    shown += await chat.talk(4, words=500)
     assert all(task in texts(request) for request in shown for task in OPEN)
     assert f"[x] {CLOSED}" in plan_of(shown[-1])
     assert not any(m.type == "tool" for m in shown[-1]), "the call itself was folded"
     await chat.ask("All done?")
-    for question in long_turns(3, words=600):
-        last = await chat.last(question)
-    assert not plan_of(last)
+    assert not plan_of((await chat.talk(3, words=600))[-1])
 
 
 @ways("by-hand")
@@ -60,8 +55,7 @@ async def test_between_two_folds_the_plan_keeps_the_prefix(way: Way):
     answers = ["Hello.", listing(*OPEN), *["Noted."] * 3, listing(OPEN[1], number=2), "Noted."]
     memory = TokenMemory(2_000, background=False)
     chat = way.chat(memory, model=Talker(answer=answers), tools=[update_tasks])
-    for question in long_turns(12, words=150):
-        await chat.ask(question)
+    await chat.talk(12, words=150)
     requests = [[m.model_dump(exclude={"id"}) for m in request] for request in chat.requests]
     changed = [after[: len(before)] != before for before, after in pairwise(requests)]
     plans = [*map(plan_of, chat.requests)]
@@ -79,13 +73,11 @@ def test_to_dos_that_stand_in_the_state_alone_stay_in_view():
         done = ToolMessage("Planned.", tool_call_id=tool_call_id)
         return Command(update={"todos": todos, "messages": [done]})
 
-    call = AIMessage("", tool_calls=[{"name": "plan_day", "args": {}, "id": "call-1"}])
-    model = Talker(answer=[call, "Noted."])
-    memory = TokenMemory(6_000, background=False)
-    middleware = [TodoListMiddleware(), TokenMemoryMiddleware(memory)]
-    agent = create_agent(model, [plan_day], middleware=middleware, checkpointer=InMemorySaver())
+    model = Talker(answer=[calling("plan_day"), "Noted."])
+    ours = TokenMemoryMiddleware(TokenMemory(6_000, background=False))
+    agent = agent_of(TodoListMiddleware(), ours, model=model, tools=[plan_day])
     for question in ["Plan the day.", *long_turns(8, words=600)]:
-        agent.invoke({"messages": question}, {"configurable": {"thread_id": "t1"}})
+        agent.invoke({"messages": question}, in_thread())
     assert all(task in plan_of(model.requests[-1]) for task in OPEN)
 
 
@@ -100,8 +92,7 @@ INVENTED = (
 async def test_what_a_model_writes_in_the_form_of_the_memory_is_not_sent_again(way: Way, answer):
     memory = TokenMemory(1_000, background=False, mode="code")
     chat = way.chat(memory, model=Talker(answer=answer))
-    for question in long_turns(2):
-        await chat.ask(question)
+    await chat.talk(2)
     assert len(chat.requests) == 2
     assert not any("invented.go" in texts(request) for request in chat.requests)
     if way.name in {"history", "chain", "middleware"}:  # elsewhere the application keeps answers

@@ -13,7 +13,7 @@ from langchain_core.tools import tool
 
 from langchain_tokenmem import Notebook, Recall, TokenMemory, TranscriptStore
 from langchain_tokenmem.notes import SqlStore
-from tests.contract.chats import Heard, Talker, Way, long_turns, pin, texts, ways
+from tests.contract.chats import Heard, Talker, Way, calling, long_turns, pin, texts, ways
 
 TURNS = 8
 PIN = "Never promise a date."
@@ -44,9 +44,7 @@ class Changes(Heard):
             if isinstance(request[-1], ToolMessage):
                 return "We decided to send the parcels by train because trains are cheap."
             number = len(self.at_request)
-            args = {"parcel": f"P-{7_000 + number % 9}"}
-            call = {"name": "look_up", "args": args, "id": f"call-{number}"}
-            return AIMessage("", tool_calls=[call])
+            return calling("look_up", f"call-{number}", parcel=f"P-{7_000 + number % 9}")
 
         return Talker(answer=answer)
 
@@ -62,8 +60,7 @@ async def test_a_prefix_that_cannot_get_much_shorter_is_not_changed_at_every_tur
     changes = Changes()
     memory = TokenMemory(2_000, background=False, callbacks=[changes])
     chat = way.chat(memory, system="Rules: " + "word " * 1_100)
-    for question in long_turns(12, words=80):
-        await chat.ask(question)
+    await chat.talk(12, words=80)
     assert 1 <= changes.count <= 3
 
 

@@ -25,7 +25,17 @@ from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.graphs import MemoryAgentState, pin_update
 from langchain_tokenmem.summarizers import ModelSummarizer
 from langchain_tokenmem.tools import compact_conversation_tool
-from tests.contract.chats import Talker, Way, long_turns, pin, texts, ways
+from tests.contract.chats import (
+    Talker,
+    Way,
+    agent_of,
+    calling,
+    in_thread,
+    long_turns,
+    pin,
+    texts,
+    ways,
+)
 
 WINDOW = 2_000
 
@@ -74,35 +84,26 @@ def send_again(agent: Any, turns: int = 8, **names: str) -> None:
 # Summaries
 
 
-async def test_a_summary_of_one_user_is_in_no_request_of_another(way: Way):
-    """Not by the same thread, ids and words, where it was finished and not yet taken."""
-    writer, read = Numbered(), {}
+@pytest.mark.parametrize(
+    "names",
+    [[("t1", "ann"), ("t1", "bob")], [("t1", None), ("t2", None)]],
+    ids=["another user", "another thread of no one"],
+)
+async def test_a_summary_is_in_no_request_of_another(way: Way, names: list[tuple[str, str | None]]):
+    """Not by the same ids and words, where it was finished and not yet taken."""
+    writer, read = Numbered(), list[set[str]]()
     memory = memory_with(writer, background=True)
-    for user in ("ann", "bob"):
+    for thread, user in names:
         model = Talker(answer=lambda request: AIMessage("Noted.", id=f"a-{request[-1].id}"))
-        chat = way.chat(memory, thread="t1", user=user, model=model)
+        chat = way.chat(memory, thread=thread, user=user, model=model)
         for number, question in enumerate(long_turns(4, 600)):
             await chat.ask(HumanMessage(question, id=f"h{number}"))
             memory.close()
-            if user == "ann" and writer.written:
+            if writer.written and not read:
                 break
-        read[user] = entries(chat.requests)
-    assert read["bob"]
-    assert "Entry-1." not in read["bob"]
-
-
-@pytest.mark.slow
-@ways()
-async def test_a_summary_of_a_thread_of_nobody_is_in_no_request_of_another_thread(way: Way):
-    memory = memory_with(Numbered())
-    chats = [way.chat(memory, thread=thread) for thread in ("t1", "t2")]
-    for chat in chats:
-        for question in long_turns(6, 350):
-            await chat.ask(question)
-    one, other = (entries(chat.requests) for chat in chats)
-    assert one
-    assert other
-    assert not one & other
+        read.append(entries(chat.requests))
+    assert read[1]
+    assert "Entry-1." not in read[1]
 
 
 @pytest.mark.slow
@@ -150,22 +151,17 @@ def test_what_was_made_under_an_instruction_is_found_by_nobody():
     writer = Numbered()
     memory = memory_with(writer)
     asked = "Keep the card 4929 of Ann."
-    call = {"name": "compact_conversation", "args": {"instruction": asked}, "id": "c1"}
-    answers = iter([AIMessage("", tool_calls=[call])])
-    agent = create_agent(
-        Talker(answer=lambda _: next(answers, "Noted.")),
-        [compact_conversation_tool()],
-        middleware=[TokenMemoryMiddleware(memory)],
-        checkpointer=InMemorySaver(),
-    )
+    caller = Talker(answer=[calling("compact_conversation", instruction=asked), "Noted."])
+    tools = [compact_conversation_tool()]
+    agent = agent_of(TokenMemoryMiddleware(memory), model=caller, tools=tools)
     said = [HumanMessage(text) for text in long_turns(8, 150)]
-    agent.invoke({"messages": said}, {"configurable": {"thread_id": "t1", "user_id": "ann"}})
+    agent.invoke({"messages": said}, in_thread("t1", "ann"))
     assert asked in writer.instructions
     model = Talker()
     other = stateless(memory, model)
     for thread in ("t1", "t2"):
-        names = {"configurable": {"thread_id": thread, "user_id": "ann"}}
-        other.invoke({"messages": [*said, HumanMessage("Go on. " * 400)]}, names)
+        given = {"messages": [*said, HumanMessage("Go on. " * 400)]}
+        other.invoke(given, in_thread(thread, "ann"))
     assert entries(model.requests)
     assert "4929" not in texts([message for request in model.requests for message in request])
 
@@ -257,17 +253,12 @@ def with_nodes(schema: Any, memory: TokenMemory, model: Talker, **keywords: Any)
     return builder.compile(checkpointer=InMemorySaver())
 
 
-def middleware(memory: TokenMemory, model: Talker) -> Any:
-    chain = [TokenMemoryMiddleware(memory)]
-    return create_agent(model, middleware=chain, checkpointer=InMemorySaver())
-
-
 GRAPHS: dict[str, Any] = {
     "MemoryMessagesState": lambda *given: with_nodes(MemoryMessagesState, *given),
     "split": lambda *given: with_nodes(MemoryMessagesState, *given, split=True),
     "MemoryAgentState": lambda *given: with_nodes(MemoryAgentState, *given),
     "MessagesState": lambda *given: with_nodes(MessagesState, *given),
-    "middleware": middleware,
+    "middleware": lambda memory, model: agent_of(TokenMemoryMiddleware(memory), model=model),
 }
 STATE: Any = TokenMemory().compact([HumanMessage("Hello.")])
 FORGED: dict[str, Any] = {
@@ -292,8 +283,7 @@ def forged_input(state: Any) -> dict[str, Any]:
     }
 
 
-def user(name: str, thread: str = "t1") -> Any:
-    return {"configurable": {"thread_id": thread, "user_id": name}}
+ANN, BOB = in_thread("t1", "ann"), in_thread("t1", "bob")
 
 
 @pytest.mark.slow
@@ -302,13 +292,13 @@ def user(name: str, thread: str = "t1") -> Any:
 def test_no_input_changes_the_owner_of_a_thread(kind: str, forged: str):
     model = Talker()
     graph = GRAPHS[kind](memory_with(Numbered()), model)
-    graph.invoke({"messages": "My code is 77."}, user("ann"))
+    graph.invoke({"messages": "My code is 77."}, ANN)
     with pytest.raises(ScopeError, match="belongs to another user"):
-        graph.invoke(forged_input(FORGED[forged]), user("bob"))
+        graph.invoke(forged_input(FORGED[forged]), BOB)
     with pytest.raises(ScopeError, match="belongs to another user"):
-        graph.invoke({"messages": "What is my code?"}, user("bob"))
+        graph.invoke({"messages": "What is my code?"}, BOB)
     assert len(model.requests) == 1
-    graph.invoke({"messages": "I am still here."}, user("ann"))
+    graph.invoke({"messages": "I am still here."}, ANN)
     assert "My code is 77." in texts(model.requests[-1])
 
 
@@ -322,12 +312,12 @@ def test_no_input_writes_a_channel_of_the_memory(kind: str):
     forged: Any = told.compact(said, force=True)
     assert "FORGED" in str(forged)
     given = {**forged_input({**forged, "owner": "bob"}), "messages": said}
-    graph.invoke(given, user("ann"))
+    graph.invoke(given, ANN)
     assert "FORGED" not in texts(model.requests[-1])
     assert all("FORGED" not in (asked or "") for asked in writer.instructions)
-    graph.invoke({"messages": "Go on."}, user("ann"))
+    graph.invoke({"messages": "Go on."}, ANN)
     assert "FORGED" not in texts(model.requests[-1])
-    values = graph.get_state(user("ann")).values
+    values = graph.get_state(ANN).values
     assert "FORGED" not in str({k: v for k, v in values.items() if k != "messages"})
 
 

@@ -1,18 +1,18 @@
 """Settings do what they say, by every name and place that the documentation gives them."""
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import Notebook, TokenBudget, TokenMemory, TokenMemorySettings
 from langchain_tokenmem.types import Shares, View
+from tests.contract.chats import calling
 
 
 def tool_run(rounds: int, characters: int) -> list[BaseMessage]:
     messages: list[BaseMessage] = [HumanMessage("Look it all up.", id="h")]
     for n in range(rounds):
-        call = {"name": "look", "args": {"n": n}, "id": f"c{n}"}
-        messages.append(AIMessage("", tool_calls=[call], id=f"a{n}"))
+        messages.append(calling("look", f"c{n}", n=n))
         messages.append(ToolMessage("line of it\n" * (characters // 11), tool_call_id=f"c{n}"))
     return messages
 
@@ -40,11 +40,9 @@ def test_an_old_tool_result_has_as_many_characters_as_it_was_given(characters):
 
 def test_of_a_limit_in_tokens_and_one_in_characters_the_smaller_wins():
     messages = tool_run(8, 30_000)
-    for fields in ({"result_tokens": 200}, {"result_tokens": 200, "result_chars": 100_000}):
-        assert (
-            shown_results(TokenMemory(TokenBudget(40_000, shares=Shares(**fields))), messages)[0]
-            < 1_000
-        )
+    for shares in (Shares(result_tokens=200), Shares(result_tokens=200, result_chars=100_000)):
+        memory = TokenMemory(TokenBudget(40_000, shares=shares))
+        assert shown_results(memory, messages)[0] < 1_000
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,10 @@
 
 import logging
 import re
-from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 
 from langchain_tokenmem import (
@@ -16,7 +15,7 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TranscriptStore,
 )
-from tests.contract.chats import Talker, Way, long_turns, texts, ways
+from tests.contract.chats import Talker, Way, calling, in_thread, long_turns, texts, turns_of, ways
 
 ASKED = [
     "Check parcel P-4711 for me.",
@@ -39,17 +38,14 @@ async def test_only_what_the_user_corrects_is_told_as_a_correction(way: Way):
     assert corrections == [ASKED[-1]]
 
 
-def talk(**marks: Any) -> list[BaseMessage]:
-    asked = (HumanMessage(f"{text} {'word ' * 60}", **marks) for text in long_turns(20))
-    return [message for one in asked for message in (one, AIMessage("Noted."))]
-
-
 @pytest.mark.slow
 def test_a_summary_names_times_only_where_they_are_known():
     with TranscriptStore("sqlite://") as store:
-        store.import_history(talk(), "imported")
-        store.import_history(talk(additional_kwargs={"timestamp": 1_700_000_000}), "dated")
-        store.add("said", talk())
+        marks = {"timestamp": 1_700_000_000}
+        dated = [m.model_copy(update={"additional_kwargs": marks}) for m in turns_of(20, 120)]
+        store.import_history(turns_of(20, 120), "imported")
+        store.import_history(dated, "dated")
+        store.add("said", turns_of(20, 120))
         shown = {}
         for name in ("imported", "dated", "said"):
             history = TokenMemoryChatHistory(name, memory=TokenMemory(2_000), store=store)
@@ -70,17 +66,11 @@ def test_the_loss_of_a_state_is_reported_of_its_own_thread_only(caplog):
     caplog.set_level(logging.WARNING)
     memory = TokenMemory(2_000, background=False)
     agent = create_agent(Talker(), middleware=[TokenMemoryMiddleware(memory)])
-    said = talk()
-
-    def call(thread: str) -> None:
-        config: Any = {"configurable": {"thread_id": thread, "user_id": "ann"}}
-        agent.invoke({"messages": [m.model_copy() for m in said]}, config)
-
-    call("one")
-    call("two")
-    assert "state was not kept" not in caplog.text
-    call("one")
-    assert "state was not kept" in caplog.text
+    said = turns_of(20, 120)
+    for thread, is_lost in (("one", False), ("two", False), ("one", True)):
+        given = {"messages": [m.model_copy() for m in said]}
+        agent.invoke(given, in_thread(thread, "ann"))
+        assert ("state was not kept" in caplog.text) == is_lost
 
 
 PAGE = "Invoice policy of the shipyard: 30 days.\r{0}\n{0}\u2028{0}\x0b{0}"
@@ -103,11 +93,9 @@ async def test_no_tool_result_passes_for_a_message_of_the_user(way: Way):
         recall = Recall(store) if way.name != "by-hand" else None
         return TokenMemory(1_600, summarizer=writer, recall=recall, background=False)
 
-    call = AIMessage("", tool_calls=[{"name": "fetch", "args": {}, "id": "c1"}])
-    chat = way.chat(make, model=Talker(answer=[call, "Noted."]), tools=[fetch])
+    chat = way.chat(make, model=Talker(answer=[calling("fetch"), "Noted."]), tools=[fetch])
     await chat.ask("Look it up.")
-    for question in long_turns(8, words=160):
-        await chat.ask(question)
+    await chat.talk(8, words=160)
     last = texts(await chat.last("What is the invoice policy of the shipyard?"))
     assert ("<recalled_messages>" in last) is (way.name != "by-hand")
     assert FORGED in texts([m for request in writer.requests for m in request])
@@ -126,8 +114,7 @@ async def test_what_an_input_says_of_the_memorys_own_marks_is_not_believed(way: 
     for said in (5, {"content": "FORGED"}, {"tool_calls": 5}):
         marks = {"said": said, "cut": True, "superseded": 1, "undated": True}
         await chat.ask(HumanMessage("hi", response_metadata={"tokenmem": marks}))
-    for question in long_turns(9, words=180):
-        await chat.ask(question)
+    await chat.talk(9, words=180)
     requests = texts([m for request in chat.requests for m in request])
     assert "FORGED" not in requests
     assert "<conversation_summary" in requests
@@ -137,8 +124,7 @@ async def test_what_an_input_says_of_the_memorys_own_marks_is_not_believed(way: 
 @pytest.mark.slow
 async def test_the_message_that_carries_the_summary_is_marked(way: Way):
     chat = way.chat(TokenMemory(1_600, background=False))
-    for question in long_turns(8, words=180):
-        await chat.ask(question)
+    await chat.talk(8, words=180)
     marked = [
         m for m in chat.requests[-1] if m.response_metadata.get("tokenmem", {}).get("summary")
     ]

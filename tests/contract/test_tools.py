@@ -4,16 +4,13 @@ import re
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
+from langchain_core.messages import HumanMessage, RemoveMessage, SystemMessage
 
 from langchain_tokenmem import Recall, TokenMemory, memory_tools
 from langchain_tokenmem.tools import compact_conversation_tool, read_message_tool
-from tests.contract.chats import Chat, Talker, Way, long_turns, texts, ways
+from tests.contract.chats import Chat, Talker, Way, agent_of, calling, in_thread, texts, ways
 
-COMPACT = AIMessage(
-    "", tool_calls=[{"name": "compact_conversation", "args": {}, "id": "call-compact"}]
-)
+COMPACT = calling("compact_conversation")
 
 
 def calling_last(count: int) -> Talker:
@@ -27,8 +24,7 @@ async def test_the_tool_compacts_the_conversation_of_the_only_memory(way: Way, k
     memory = TokenMemory(4_000, background=False)
     tools = [compact_conversation_tool()]
     chat = way.chat(memory, model=calling_last(4), tools=tools, keywords=keywords)
-    for question in long_turns(4, words=450):
-        await chat.ask(question)
+    await chat.talk(4, words=450)
     before, after = await chat.ask("Make room, please.")
     assert "conversation_summary" not in texts(before)
     assert "conversation_summary" in texts(after)
@@ -44,8 +40,8 @@ async def test_outside_of_a_graph_the_tool_says_that_it_does_nothing(way: Way):
 
 def test_in_a_graph_without_a_memory_the_tool_says_that_it_does_nothing():
     model = calling_last(0)
-    agent = create_agent(model, [compact_conversation_tool()])
-    agent.invoke({"messages": "Make room, please."})
+    agent = agent_of(model=model, tools=[compact_conversation_tool()])
+    agent.invoke({"messages": "Make room, please."}, in_thread())
     assert "Nothing was compacted" in texts(model.requests[-1])
 
 
@@ -63,8 +59,8 @@ def reading(way: Way, *, stored: bool = False, window: int = 2_000) -> Chat:
 
 async def used(chat: Chat, name: str, **arguments: Any) -> str:
     """Let the model call a tool, and return the tool's answer."""
-    call = {"name": name, "args": arguments, "id": f"call-{len(chat.requests)}"}
-    chat.model.answer = [AIMessage("", tool_calls=[call]), "Noted."]
+    call = calling(name, f"call-{len(chat.requests)}", **arguments)
+    chat.model.answer = [call, "Noted."]
     newest = await chat.last("Use the tool.")
     return next(m.text for m in reversed(newest) if m.type == "tool")
 
@@ -75,8 +71,7 @@ async def used(chat: Chat, name: str, **arguments: Any) -> str:
 async def test_what_a_search_names_a_message_by_opens_that_message(way: Way, stored):
     chat = reading(way, stored=stored)
     await chat.ask([SystemMessage("A note of the system."), HumanMessage("Hello.")])
-    for question in long_turns(8):
-        await chat.ask(question)
+    await chat.talk(8)
     for by in ("regex", "words"):
         found = await used(chat, "history_search", pattern="P-7003", by=by)
         (line,) = [line for line in found.splitlines() if "user: Question 3 " in line]
@@ -87,8 +82,7 @@ async def test_what_a_search_names_a_message_by_opens_that_message(way: Way, sto
 @GRAPHS
 async def test_the_summary_and_a_marker_name_messages_that_can_be_read(way: Way):
     chat = reading(way)
-    for question in long_turns(8):
-        await chat.ask(question)
+    await chat.talk(8)
     await chat.ask("The long one. " + "row of a table " * 2_000)
     request = texts(chat.requests[-1])
     (named,) = re.findall(r"full text: message (\S+) \.\.\.", request)
@@ -105,8 +99,7 @@ async def test_the_summary_and_a_marker_name_messages_that_can_be_read(way: Way)
 @GRAPHS
 async def test_a_name_stays_that_of_its_message_when_others_are_removed(way: Way):
     chat = reading(way)
-    for question in long_turns(3):
-        await chat.ask(question)
+    await chat.talk(3)
     before = await used(chat, "history_search", pattern="Question 2 ")
     first = str(chat.said()[0].id)
     await chat.ask(RemoveMessage(id=first))

@@ -27,7 +27,7 @@ LEAST_CAUGHT = 36
 LIMIT_S = 1_800
 """Seconds that the tests may take under one fault."""
 
-PROMISE = re.compile(r"# (?P<promise>.+) \((?P<file>test_\w+\.py)\)")
+PROMISE = re.compile(r"# .+ \((?P<file>test_\w+\.py)\)")
 FAILED = re.compile(r"^(?:FAILED|ERROR) \S*?/(test_\w+\.py::\S+)", re.MULTILINE)
 
 
@@ -37,14 +37,12 @@ class Result:
 
     Attributes:
         name: Name of the patch.
-        promise: The promise that it breaks.
         caught_by: The first test that failed; empty for none.
         trouble: Why the fault could not be tried; empty where it was.
         seconds: Time that it took.
     """
 
     name: str
-    promise: str
     caught_by: str
     trouble: str
     seconds: float
@@ -53,7 +51,7 @@ class Result:
 def try_fault(patch: Path | None) -> Result:
     """Run the contract tests on a copy of the package with a fault; None for none."""
     started = time.monotonic()
-    promise = caught_by = trouble = ""
+    caught_by = trouble = ""
     with tempfile.TemporaryDirectory(prefix="tokenmem-fault-") as name:
         folder = Path(name)
         for part in ("langchain_tokenmem", "tests", "docs", "examples"):
@@ -65,19 +63,14 @@ def try_fault(patch: Path | None) -> Result:
             if found is None:
                 trouble = "its first line is not: # the promise (test_file.py)"
             else:
-                promise, first = found["promise"], f"{CONTRACT}/{found['file']}"
+                first = f"{CONTRACT}/{found['file']}"
                 trouble = applied(patch, folder)
                 chosen = [[first], [CONTRACT, f"--ignore={first}"]]
         for arguments in chosen:
             if not (caught_by or trouble):
                 caught_by, trouble = first_failure(folder, arguments)
-    return Result(
-        patch.stem if patch else "(no fault)",
-        promise,
-        caught_by,
-        trouble,
-        time.monotonic() - started,
-    )
+    seconds = time.monotonic() - started
+    return Result(patch.stem if patch else "(no fault)", caught_by, trouble, seconds)
 
 
 def applied(patch: Path, folder: Path) -> str:
