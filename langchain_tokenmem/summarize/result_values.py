@@ -40,12 +40,12 @@ _FEWEST_KEYS = 3
 FEW_WORDS = 4
 """A value with more words is prose."""
 _MOST_SCALARS, _DEEPEST = 500, 8
-_SCALAR, _TITLE = 60, 90
-"""Maximum characters of a value that may be shown, and of a title."""
+_SCALAR = 60
+"""Maximum characters of a value that may be shown."""
 _NO_VALUES = frozenset({"", "[]", "{}", "null", "none", "~", "true", "false", "|", ">", "-"})
 _NOT_SHOWN = frozenset({"type", "object", "annotations", "meta", "isError", "isFile"})
 """Keys that carry no information."""
-_LISTS = ("results", "hits", "data", "records", "rows", "documents")
+_LISTS = ("results", "hits", "records", "rows", "documents")
 """Keys under which a search returns its hits."""
 TITLES = frozenset({"title", "name", "subject"})
 """Keys of what names a record, of any number of words."""
@@ -96,8 +96,7 @@ def _leaves(value: Any, key: str, depth: int) -> Iterator[tuple[str, str]]:
             yield from _leaves(one, key, depth + 1)
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         text = without_line_breaks(str(value))
-        most = _TITLE if key.lower() in TITLES else _SCALAR
-        if len(text) <= most and text.lower() not in _NO_VALUES:
+        if len(text) <= _SCALAR and text.lower() not in _NO_VALUES:
             yield key, text
 
 

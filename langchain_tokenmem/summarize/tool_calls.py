@@ -50,7 +50,9 @@ _LONG_PATH = re.compile(
 """A path with more than one folder, and its end from the last folder on."""
 _GISTS = (40, 40, 100, 240)
 """Characters of a result in these lengths."""
-_DOCUMENTS = frozenset({"", ".md", ".mdx", ".markdown", ".rst", ".txt", ".html", ".htm", ".eml"})
+_DOCUMENTS = frozenset(
+    {".md", ".mdx", ".markdown", ".rst", ".txt", ".html", ".htm", ".eml", ".pdf"}
+)
 """Files in which `#` begins a heading, not a comment."""
 _FAILURE = 200
 _LINE = 80
@@ -65,6 +67,8 @@ _AROUND_PAGE = re.compile(
     re.IGNORECASE,
 )
 """The footer of a page, and a line of several links."""
+_MENU, _DIGIT = 2, re.compile(r"\d")
+"""Most words of a line of a menu, which has no number."""
 _STRUCTURED = re.compile(r"Returning structured response: ")
 """Beginning of the result that LangChain gives to a structured answer, which repeats it."""
 _IMPORTS = re.compile(r"(?:(?:import [\w., ]+|from [\w.]+ import [\w*, ]+)?\n)+")
@@ -122,9 +126,8 @@ class ToolCall:
 
     @property
     def is_page(self) -> bool:
-        """Whether the call reads a page of the web, which ends in nothing that says what it is."""
-        is_read = self.kind is CallKind.READ
-        return is_read and any(str(one).startswith("http") for one in self.args.values())
+        """Whether the call reads a page of the web."""
+        return self.kind is CallKind.READ and str(self.args.get("url")).startswith("http")
 
     @property
     def answers(self) -> bool:
@@ -147,7 +150,8 @@ class ToolCall:
             return
         self.result = ends_of(text)
         self.pairs, self.size = values_in(text) or (None, _size_of(text))
-        if self.pairs is None and PurePath(path_of(self.args) or "").suffix.lower() in _DOCUMENTS:
+        path = path_of(self.args)
+        if self.pairs is None and (not path or PurePath(path).suffix.lower() in _DOCUMENTS):
             self.outline = outline_of(self.result, is_read=self.kind is CallKind.READ)
 
     def follows(self, before: ToolCall) -> None:
@@ -179,10 +183,9 @@ class ToolCall:
         is_short = len(_line(self.result or "")) <= most
         if title and not is_short:
             return _listed(title, headings, most)
-        lines = _lines_of(self.result or "") if self.is_page else []
-        if lines and not is_short:
-            return _listed(without_line_breaks(lines[0]), [], most)
-        return gist_of(self.result or "", most)
+        return gist_of(
+            _without_surroundings(self.result or "") if self.is_page else self.result or "", most
+        )
 
     def head(self, length: int) -> str:
         """Return the call in one of its lengths, without its outcome.
@@ -224,25 +227,24 @@ class ToolCall:
         if self.failure or not (self.pairs or self.result):
             return
         passed = {*scalars_in(self.args)}  # what a result repeats says nothing
-        are_hits = not {key for key, _ in self.pairs or ()}.isdisjoint(_OF_HITS)
+        keys = [key for key, _ in self.pairs or ()]
+        are_hits = any(keys.count(key) > 1 for key in _OF_HITS)
         for key, text in self.pairs or ():
             if (key, text) in passed:
                 continue
             is_used = not (identifiers_in(text) or {text}).isdisjoint(used)
-            if key in _SCORES and are_hits and not is_used:
+            if are_hits and key in _SCORES and text.startswith("0.") and not is_used:
                 continue
             # Prose is shown only if it was used later.
             if is_used or key.lower() in TITLES or len(text.split()) <= FEW_WORDS:
                 yield (f"{key}={text}" if key else text), is_used
         shown: set[str] = set()
         for line in (self.result or "").splitlines() if self.pairs is None else ():
-            if self.outline[0] and line.startswith("#"):
-                continue
             found = [
                 one for one in find_identifiers(line) if one.text in used and one.text not in shown
             ]
             shown.update(one.text for one in found)
-            whole = without_line_breaks(line)
+            whole = without_line_breaks(line.lstrip("# ") if self.outline[0] else line)
             if found and len(whole) <= _LINE and not _is_part(whole):
                 yield whole, True
             else:
@@ -340,10 +342,12 @@ def _listed(title: str, parts: Sequence[str], most: int) -> str:
     return text
 
 
-def _lines_of(text: str) -> list[str]:
-    """Return the lines of a page that have words, without rows of links and the footer."""
-    lines = [line for line in text.splitlines() if any(map(str.isalpha, line))]
-    return [line for line in lines if not _AROUND_PAGE.match(line)] or lines
+def _without_surroundings(text: str) -> str:
+    """Return a page without rows of links, without the footer and the menu at its end."""
+    lines = [line for line in text.splitlines() if not _AROUND_PAGE.match(line)]
+    while lines and len(lines[-1].split()) <= _MENU and not _DIGIT.search(lines[-1]):
+        lines.pop()
+    return "\n".join(lines)
 
 
 def _is_part(line: str) -> bool:

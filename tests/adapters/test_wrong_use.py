@@ -133,7 +133,7 @@ TAKEN = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("taken", TAKEN, ids=str)
+@pytest.mark.parametrize("taken", TAKEN, ids=lambda taken: str(taken)[:20])
 async def test_messages_are_taken_as_langchain_takes_them(store, taken):
     def given():
         return taken() if callable(taken) else taken

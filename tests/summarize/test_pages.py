@@ -20,7 +20,10 @@ BROWSER = f"### Page state\n- Page URL: https://a.org\n- Page Title: Grants\n```
         (f"<!DOCTYPE html>\n<head><title>Grants</title>\n<body>{TEXT}</body>", "Grants"),
         (BROWSER, "Grants"),
         ("\n".join(f"{n:6}\t{line}" for n, line in enumerate(MARKDOWN.split("\n"), 1)), "Grants: "),
-        (f"From: Ann <ann@b.org>\nTo: x\nSubject: The roof\n\n{TEXT}\n{TEXT}", "Ann: The roof"),
+        (
+            f"From: Ann <ann@b.org>\nTo: x\nSubject: The roof\n\n{TEXT}\n{TEXT}",
+            "Ann <ann@b.org>: The roof",
+        ),
         (f"{NAVIGATION}\nGrants for heating\n{TEXT}\n{FOOTER}", "Grants for heating"),
         (
             f"# [Grants](#a) <b>&</b> **loans**[¶](#b)\n\n## Amount\n{TEXT}",

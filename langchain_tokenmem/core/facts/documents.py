@@ -11,7 +11,12 @@ _PAGE = re.compile(
 )
 _READER = re.compile(r"Title: ([^\n]{1,300})\n")
 """As readers of pages for language models begin."""
-_BROWSER = re.compile(r"^- Page Title: ([^\n]{1,300})$", re.MULTILINE)
+_BROWSER = re.compile(
+    r"(?:### Ran Playwright code\s*```js\n.{0,2000}?```\s*)?(?:### Page[^\n]{0,20}\n)?"
+    r"- Page URL: [^\n]{0,2000}\n- Page Title: ([^\n]{1,300})",
+    re.DOTALL,
+)
+"""As a browser shows where it is after an action that has no other result."""
 _FIELDS = r"(?:[A-Z][\w-]{1,30}: [^\n]{0,300}\n){0,8}"
 _MAIL = re.compile(rf"{_FIELDS}From: ([^\n]{{1,100}})\n{_FIELDS}Subject: ([^\n]{{1,300}})\n")
 _NAVIGATION = 600
@@ -21,7 +26,8 @@ _FENCE = re.compile(r"^ {0,3}```.*?^ {0,3}```", re.MULTILINE | re.DOTALL)
 _LINE_NUMBER = re.compile(r"^ *\d+(?:\t|→)", re.MULTILINE)
 """What tools that read files put before each line."""
 _DECORATION = re.compile(
-    r"!\[[^\]]*\]\([^)]*\)|\[[¶#]\]\([^)]*\)|<[^>]*>|\{#[^}]*\}|[*_`]+(?=\W|$)|(?<!\w)[*_`]+|¶"
+    r"!\[[^\]]*\]\([^)]*\)|\[[¶#]\]\([^)]*\)|\{#[^}]*\}|¶|\*{1,3}"
+    r"|</?(?:a|b|br|code|em|i|img|p|small|span|strong|su[bp])\b[^>]*>"
 )
 _SIGNS = str.maketrans("[]→", "()-")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -55,7 +61,7 @@ def outline_of(text: str, *, is_read: bool) -> tuple[str, list[str]]:
         >>> outline_of("# Tax\n\nWho pays?\n\n## Summary\n\n## Rates\n\nHalf.", is_read=True)
         ('Tax', ['Rates'])
     """
-    if named := _BROWSER.search(text):
+    if named := _BROWSER.match(text):
         return _clean(named[1]), []
     if not is_read:
         return "", []

@@ -217,7 +217,7 @@ _VALUE = (
     rf"(?:the (?=\d))?[$€£¥]? ?\d(?:[\d.,:/'’-]*\d)?(?:\.(?= {any_of('month')})|,(?= \d{{4}}\b))?"
     rf"(?: \d{{3}}(?!\d))*\w*(?: ?[€$£%])?(?: of {any_of('month')})?"
     rf"(?: (?!(?:{any_of('no_unit')}|{any_of('change')}|{any_of('limit_change')})\b)[^\W_]+){{0,2}}"
-    rf"(?: {any_of('limit_change')} [^\W\d_]+)?"
+    rf"(?: {any_of('limit_change')} (?!{any_of('no_unit')}\b)[^\W\d_]+)?"
     rf"(?:(?: {any_of('for_each')}){{1,2}}| ?/ ?[^\W\d_]+)?"
     r"|(?:(?:next|this|by|on|am|le|el) )*(?:mon|tues|wednes|thurs|fri|satur|sun)day\b"
     rf"|(?:(?:{any_of('limit_bound')}|early|late|mid|end of) )*"
