@@ -133,7 +133,8 @@ def test_a_view_with_all_features_is_legal_within_the_limit_and_has_what_has_to_
             left = known.intersection(ids(view))
             assert left <= allowed(shown, pin_first=room["pin_first"])
     assert messages == before
-    assert memory.compact(messages, state, system="Be brief.") == state
+    _, same = memory.compact_and_view(messages, state, system="Be brief.")
+    assert same.messages == view.messages
 
 
 def test_what_has_to_be_there_stays_and_the_view_reports_it():
