@@ -31,17 +31,10 @@ _DECORATION = re.compile(
 )
 _SIGNS = str.maketrans("[]→", "()-")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-_ANY = frozenset(
-    {"summary", "overview", "introduction", "details", "description", "conclusion", "results"}
-    | {
-        "analysis",
-        "background",
-        "comments",
-        "contents",
-        "table of contents",
-        "next steps",
-        "see also",
-    }
+_ANY = re.compile(
+    r"(?:table of )?contents|next steps|see also|overview|summary|introduction|background"
+    r"|analysis|details|description|results|conclusions?|comments|options|synopsis|license",
+    re.IGNORECASE,
 )
 """Headings that any document may have."""
 
@@ -75,7 +68,7 @@ def outline_of(text: str, *, is_read: bool) -> tuple[str, list[str]]:
         return "", []
     title = _clean(html.unescape(named[1])) if named else found[0][1]
     names = dict.fromkeys(name for _, name, _ in found)
-    rest = [name for name in names if name and name != title and name.lower() not in _ANY]
+    rest = [name for name in names if name and name != title and not _ANY.fullmatch(name)]
     return (title, rest) if named or rest else ("", [])
 
 
