@@ -173,6 +173,18 @@ TURN = [
 ]
 
 
+def history_with(store, name="s", **keywords):
+    return TokenMemoryChatHistory(name, memory=memory_of(20_000, **keywords), store=store)
+
+
+def test_what_a_model_echoes_and_a_view_that_comes_back_are_stored_without_it(store):
+    history = history_with(store, turn_memory="always")
+    history.add_messages([*TURN[:-1], AIMessage(f"Done.\n\n{TEXT}", id="a0")])
+    assert TEXT in contents(history.messages)
+    history_with(store).add_messages(history.messages)
+    assert texts(store.messages("s")) == texts(TURN)
+
+
 def test_in_a_graph_it_outlives_tool_messages_that_are_removed():
     model, graph = graph_with(memory_of(20_000))
     graph.invoke({"messages": [*TURN, HumanMessage("And?")]}, thread())

@@ -29,7 +29,7 @@ def said(path):
 @pytest.mark.slow
 def test_redact_checks_the_owner_asks_and_prints_a_receipt(path):
     ran("redact", path, CARD, "--session", "ann-1", "--user", "bob", "--yes", code=2)
-    before, redact = said(path), ("redact", path, CARD, "--session", "ann-1", "--user", "ann")
+    before, redact = said(path), ("redact", path, CARD, "--user", "ann")
     assert "Would be redacted: 1 message." in ran(*redact, "--dry-run")
     ran(*redact, answer="n\n", code=1)
     assert said(path) == before

@@ -46,8 +46,12 @@ READS = st.one_of(
         st.one_of(NONE, VALUES, st.just({"x": {"$ne": 2}})),
         st.just(100),
     ).map(lambda given: SearchOp(*given)),
-    st.tuples(st.lists(MATCHES, max_size=2).map(tuple), st.one_of(NONE, st.integers(1, 3))).map(
-        lambda given: ListNamespacesOp(*given)
+    st.builds(
+        ListNamespacesOp,
+        st.lists(MATCHES, max_size=2).map(tuple),
+        st.one_of(NONE, st.integers(1, 3)),
+        st.sampled_from([1, 2, 3, 100]),
+        st.integers(0, 2),
     ),
 )
 BATCHES = st.lists(st.lists(st.one_of(WRITES, WRITES, READS), max_size=5), max_size=4)
@@ -102,6 +106,31 @@ def test_a_search_brings_the_last_put_first_page_by_page(store):
     assert [item.key for item in wanted] == ["k4", "k3"]
     store.put(("a",), "true", {"n": True})
     assert [item.key for item in store.search(("a",), filter={"n": True})] == ["true"], "1 is none"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "keys"),
+    [
+        ({"n": {"$eq": 2}}, "2"),
+        ({"n": {"$ne": 2}}, "0134"),
+        ({"n": {"$gt": 2}}, "34"),
+        ({"n": {"$gte": 2}}, "234"),
+        ({"n": {"$lt": 2}}, "01"),
+        ({"n": {"$lte": 2}}, "012"),
+        ({"n": {"$gte": 1, "$lt": 3}, "even": True}, "2"),
+        ({"in": {"n": 2}}, "2"),
+        ({"in": {"n": {"$gt": 2}}}, "34"),
+        ({"even": True, "in": {"n": 1}}, ""),
+    ],
+)
+def test_a_filter_compares_as_in_langgraphs_own_store(store, wanted, keys):
+    own = InMemoryStore()
+    for number in range(5):
+        value = {"n": number, "even": number % 2 == 0, "in": {"n": number, "more": 1}}
+        for one in (store, own):
+            one.put(("a",), str(number), value)
+    for one in (store, own):
+        assert sorted(item.key for item in one.search(("a",), filter=wanted)) == [*keys]
 
 
 def test_a_value_that_was_returned_can_be_changed_without_harm(store):

@@ -1,6 +1,7 @@
 """`with_token_memory`: the whole request is budgeted, behind the prompt, wherever it stands."""
 
 import json
+from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
@@ -36,6 +37,7 @@ PROMPT = ChatPromptTemplate(
     [("system", "You are {who}."), MessagesPlaceholder("history"), ("human", "Please: {input}")]
 )
 KEYS = {"input_messages_key": "input", "history_messages_key": "history"}
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 ANSWER = "an answer " * 10
@@ -58,6 +60,35 @@ async def asked(chain: Any, questions: Any, *, is_async: bool = False, **more: s
     for question in questions:
         said = {"input": question, **more}
         await chain.ainvoke(said, session()) if is_async else chain.invoke(said, session())
+
+
+@pytest.mark.slow
+async def test_invoke_stream_and_batch_give_the_same_requests():
+    seen = []
+    for run in ("invoke", "ainvoke", "stream", "astream", "batch"):
+        with TranscriptStore("sqlite://") as store:
+            model, memory = recorder(), memory_of(1_000, now=lambda: NOON)
+            chain = with_token_memory(PROMPT | model, memory, store, **KEYS)
+            for number in range(8):
+                asked = {"input": f"question {number} " * 40, "who": "a clerk"}
+                if run == "ainvoke":
+                    await chain.ainvoke(asked, session())
+                elif run == "batch":
+                    chain.batch([asked], session())
+                elif run == "astream":
+                    assert len([c async for c in chain.astream(asked, session())]) >= 20
+                elif run == "stream":
+                    assert len(list(chain.stream(asked, session()))) >= 20
+                else:
+                    chain.invoke(asked, session())
+            check(model, memory, count=8)
+            assert {request[0].content for request in model.requests} == {"You are a clerk."}
+            assert model.requests[-1][-1].content.startswith("Please: question 7 ")
+            assert "<conversation_summary" in model.requests[-1][1].text
+            assert texts(store.messages("s"))[:2] == ["question 0 " * 40, "an answer " * 10]
+            assert {type(m) for m in store.messages("s")} == {HumanMessage, AIMessage}
+            seen.append([words_of(m for m in r if m.type == "human") for r in model.requests])
+    assert all(each == seen[0] for each in seen)
 
 
 # Shapes of inputs and outputs

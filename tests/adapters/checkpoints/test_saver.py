@@ -285,6 +285,19 @@ def test_a_thread_that_is_deleted_during_its_own_run_stays_deleted(tmp_path, how
         assert said == [*anew, "Hello", f"answer {len(anew) + 1}"]
 
 
+def test_a_sub_graph_of_a_thread_that_was_deleted_stores_nothing(store):
+    sub = chat(None)
+
+    def deleting(state):
+        TokenMemorySaver(store).delete_thread("t")
+        return {"messages": sub.invoke(state)["messages"][-1]}
+
+    graph = chat(TokenMemorySaver(store), deleting)
+    with pytest.raises(ThreadConflictError):
+        graph.invoke({"messages": [HumanMessage(FACT)]}, thread("t"), durability="sync")
+    assert store.sessions() == []
+
+
 WRITES = [("messages", [HumanMessage(FACT, id="h")])]
 
 
@@ -301,6 +314,25 @@ def test_writes_of_a_sub_graph_that_come_before_its_checkpoint_go_with_the_threa
     with pytest.raises(ThreadConflictError):
         saver.put_writes(root, WRITES, "task-3")
     assert store.sessions() == []
+
+
+def test_writes_that_overtake_a_checkpoint_whose_thread_is_deleted_are_refused(
+    tmp_path, monkeypatch
+):
+    url = f"sqlite:///{tmp_path}/memory.db"
+    with TranscriptStore(url) as store, TranscriptStore(url) as elsewhere:
+        saver = TokenMemorySaver(store)
+        root = put(saver, at(), "1")
+
+        def overtake():  # where the checkpoint waits for the database
+            TokenMemorySaver(elsewhere).delete_thread("t")
+            with pytest.raises(ThreadConflictError):
+                saver.put_writes(at("t", "2"), WRITES, "task-1")
+
+        monkeypatch.setattr(store.index, "make_ready", overtake)
+        with pytest.raises(ThreadConflictError):
+            put(saver, root, "2")
+        assert elsewhere.sessions() == []
 
 
 def test_pruned_checkpoints_are_not_a_deleted_thread(store):

@@ -28,6 +28,7 @@ from langchain_tokenmem import (
 from langchain_tokenmem.adapters.run_context import has_channel
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from tests.adapters.integrations import (
+    contents,
     graph_of,
     graph_with,
     state_of,
@@ -38,6 +39,7 @@ from tests.adapters.integrations import (
 from tests.contract.chats import Heard
 from tests.fakes import memory_of, own_words, words_of
 from tests.providers import problems
+from tests.summarize.models import Scripted
 
 TURNS = 12
 KEYS = {"__pregel_read", "__pregel_checkpointer", "__pregel_runtime"}
@@ -245,7 +247,54 @@ def test_pruning_asks_for_an_archive_and_a_thread(store):
         CompactNode(memory, archive=store, prune=True).invoke(given)
 
 
-# The functional API: docs/graphs.md has a chat, which is run
+# The functional API
+
+
+QUESTIONS = [message for message in turns(60) if message.type == "human"]
+
+
+def chat_of(memory: TokenMemory) -> tuple[Scripted, Any]:
+    """Return a model, and a chat that saves its messages and the memory's state by itself."""
+    model = Scripted(answer=lambda _: "Yes. " * 40)
+    node = MemoryNode(memory)
+
+    @task
+    def remember(state: dict[str, Any]) -> dict[str, Any]:
+        return node.invoke(state)
+
+    @task
+    def call_model(request: list[Any]) -> Any:
+        return model.invoke(request)
+
+    @entrypoint(checkpointer=InMemorySaver())
+    def chat(question: Any, *, previous: Any = None) -> Any:
+        state = {"messages": [], **(previous or {})}
+        state["messages"] = add_messages(state["messages"], question)
+        state |= remember(state).result()
+        answer = call_model(state.pop("llm_input_messages")).result()
+        state["messages"] = add_messages(state["messages"], answer)
+        return entrypoint.final(value=answer, save=state)
+
+    return model, chat
+
+
+@pytest.mark.slow
+def test_a_chat_is_summarized_and_keeps_its_state():
+    memory = memory_of()
+    model, chat = chat_of(memory)
+    written = [
+        event
+        for question in QUESTIONS
+        for event in chat.stream(question, thread(), stream_mode="custom")
+    ]
+    kinds = [event["event"] for event in written]
+    assert kinds.count("view") == len(QUESTIONS)
+    assert kinds.count("summary") > 1
+    covered = [event["covered"] for event in written if event["event"] == "summary"]
+    assert covered == sorted(covered)
+    assert len(model.requests) == len(QUESTIONS)
+    assert all(memory.count(request).tokens <= memory.budget.limit for request in model.requests)
+    assert "question 0 " not in contents(model.requests[-1][1:])
 
 
 @pytest.mark.parametrize("is_graph", [False, True])
