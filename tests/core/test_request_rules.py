@@ -84,6 +84,34 @@ def allowed(messages, *, pin_first):
     return {one for group in [*staying, *whole[-1:]] for one in group}
 
 
+@given(
+    conversations(),
+    st.integers(2, 8),
+    st.sampled_from([600, 4_000, 50_000]),
+    st.sampled_from(sorted(PROFILES)),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["Be brief.", None]),
+    st.sampled_from([None, Trigger(), Trigger.of(("messages", 4))]),
+)
+def test_a_view_never_has_more_unless_what_has_to_be_there_is_more_and_is_legal(
+    messages, most, window, legality, pin_first, compact, system, trigger
+):
+    rules = {"max_messages": most, "legality": legality, "pin_first": pin_first}
+    memory = memory_of(window, trigger=trigger, **rules)
+    state = memory.compact(messages) if compact else None
+    view = memory.view(messages, state, system=system)
+    assert memory.view(messages, state, system=system) == view
+    assert view.usage.input_tokens <= memory.budget.limit
+    if any(message.type != "system" for message in view.messages):
+        assert problems(view.messages) == []
+    is_more = len(view.messages) > most
+    assert any("more messages than max_messages" in w for w in view.warnings) == is_more
+    if is_more:
+        known = {message.id for message in with_ids(messages)}
+        assert {one for one in ids(view) if one in known} <= allowed(messages, pin_first=pin_first)
+
+
 SHOWN = TurnMemorySettings(include_partial=True, project_root="/app", shown="always")
 ROOM = st.fixed_dictionaries(
     {
@@ -133,8 +161,10 @@ def test_a_view_with_all_features_is_legal_within_the_limit_and_has_what_has_to_
             left = known.intersection(ids(view))
             assert left <= allowed(shown, pin_first=room["pin_first"])
     assert messages == before
-    _, same = memory.compact_and_view(messages, state, system="Be brief.")
+    again, same = memory.compact_and_view(messages, state, system="Be brief.")
     assert same.messages == view.messages
+    if options["trigger"] == "auto" and room["max_messages"] is None:
+        assert again == state
 
 
 def test_what_has_to_be_there_stays_and_the_view_reports_it():

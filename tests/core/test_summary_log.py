@@ -55,12 +55,13 @@ def memories(draw):
 
 @dataclass
 class Call:
-    """One model call: what was said, the state under which it was made, its request as text."""
+    """One model call: what was said, its state, its request as text, how often it condensed."""
 
     said: list[BaseMessage]
     state: MemoryState
     view: View
     text: str
+    condensed: int
 
     @property
     def is_whole(self):
@@ -85,8 +86,10 @@ def calls_of(memory, said):
     for end in range(1, len(said) + 1):
         if said[end - 1].type == "ai" or (end < len(said) and said[end].type == "tool"):
             continue
+        asked = len(memory.summarizer.requests)
         state, view = memory.compact_and_view(said[:end], state, system=RULES)
-        found.append(Call(said[:end], state, view, as_sent(view.messages)))
+        condensed = sum(request.condenses for request in memory.summarizer.requests[asked:])
+        found.append(Call(said[:end], state, view, as_sent(view.messages), condensed))
     return found
 
 
@@ -131,6 +134,7 @@ def test_the_log_keeps_its_front_leaves_no_gap_and_never_passes_its_share(said, 
     calls = calls_of(memory, said)
     for call in calls:
         assert_no_gap(call, said)
+        assert call.condensed <= 1
         assert call.view.usage.parts["summary"] <= most + (marker if call.view.left_out else 0)
     for before, after in pairwise(calls):
         assert_the_front_stays(before, after)

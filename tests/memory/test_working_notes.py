@@ -137,16 +137,19 @@ def test_a_switch_changes_the_text_of_the_mode_is_one_event_and_loses_no_notes()
     memory = memory_of(ModeProfile("research", **own), callbacks=[heard])
     said = [HumanMessage("Go", id="h"), *noted(1, goal="Ship it"), AIMessage("Done", id="x")]
     said += [HumanMessage("Next", id="h2"), *noted(2, decision="Use SQL")]
-    state, shown = None, []
+    state, states, shown = None, [], []
     for mode in ({}, {"mode": "reasoning"}, {}, {"mode": "research"}, {"mode": ""}):
         state, view = memory.compact_and_view(said, state, system="Be brief.", **mode)
+        states.append(state)
         shown.append([view.messages[0].content, str(view.messages[-3].content)])
     systems, notes = zip(*shown, strict=True)
     own_text = "Be brief.\n\nCite sources."
     assert systems == (own_text, "Be brief.", "Be brief.", own_text, "Be brief.")
     assert ["Ship it" in text for text in notes] == [True, True, True, True, False]
     assert ["#1 Use SQL" in text for text in notes] == [False, True, True, False, False]
-    assert [event.reason for event in heard.of("mode")] == ["reasoning", "research", ""]
+    changes = [(event.kind, event.reason) for event in heard.events if event.is_change]
+    assert changes == [("mode", "reasoning"), ("mode", "research"), ("mode", "")]
+    assert states[1] == states[2]
     assert [i["text"] for i in state["modes"]["sections"]["decisions"]] == ["Use SQL"]
 
 

@@ -65,12 +65,14 @@ def assert_whole(index: VectorIndex, store: TranscriptStore) -> None:
     assert np.allclose(np.array([found[unit] for unit in units.tolist()]), vectors, atol=1e-5)
 
 
-def refusing(reason: str, when: Callable[[list[str]], bool] = bool) -> Callable[[list[str]], None]:
+def refusing(
+    error: Exception, when: Callable[[list[str]], bool] = bool
+) -> Callable[[list[str]], None]:
     """Return what makes a model refuse texts, or some of them."""
 
     def refuse(texts: list[str]) -> None:
         if when(texts):
-            raise ConnectionError(reason)
+            raise error
 
     return refuse
 
@@ -97,7 +99,7 @@ def test_a_failing_model_fails_no_turn_and_what_is_owed_is_taken_in_later(
     store, index, embeddings, caplog
 ):
     store.index.listen(index.wake)
-    embeddings.before = refusing("the embedding service is away")
+    embeddings.before = refusing(ConnectionError("the embedding service is away"))
     with caplog.at_level(logging.WARNING):
         for start in range(4):
             assert store.add("s", days(1, start)) == [f"day-{start}"]
@@ -141,7 +143,9 @@ def test_words_that_change_while_they_are_embedded_leave_no_vector(
 def test_a_text_that_the_model_refuses_does_not_keep_other_sessions_waiting(
     store, index, embeddings
 ):
-    embeddings.before = refusing("400 Bad Request", lambda texts: "poison" in str(texts))
+    embeddings.before = refusing(
+        ValueError("400 Bad Request"), lambda texts: "poison" in str(texts)
+    )
     store.add("a", days(2, topic="poison"))
     store.add("b", days(2))
     for _ in range(2):
@@ -206,7 +210,7 @@ def test_recall_is_lexical_until_an_interrupted_rebuild_has_resumed_and_ended(st
     new = CountingEmbeddings(64, name="new")
     index = indexed(new, batch=4, exact_most=0)
     old = index._filler.collection()
-    new.before = refusing("away", lambda _texts: len(new.texts) >= 12)
+    new.before = refusing(ConnectionError("away"), lambda _texts: len(new.texts) >= 12)
     with pytest.raises(RecallError, match="away"):
         index.rebuild()
     with pytest.raises(RecallError, match=r"is being built; recall is lexical until it is"):

@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.errors import ScopeError, StoreError
+from langchain_tokenmem.errors import CorruptStoreError, ScopeError, StoreError
 from tests.adapters.integrations import thread
 from tests.storage.samples import graph_on, save_state, state, texts, turn
 from tests.strategies import conversations
@@ -67,6 +67,24 @@ def test_an_answer_under_the_id_of_another_is_logged_and_a_redaction_is_not(stor
         assert caplog.text == ""
         store.add("s", [AIMessage("two", id="always")])
     assert "always was stored with another wording" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE tokenmem_messages SET message = replace(message, 'redacted', 'raw')",
+        "UPDATE tokenmem_messages SET message = NULL WHERE is_shown",
+        "DELETE FROM tokenmem_messages WHERE seq = 1",
+    ],
+)
+def test_a_damaged_or_missing_edit_is_an_error_and_never_the_superseded_words(store, damage):
+    store.add("s", [human("raw"), AIMessage("ok", id="a")])
+    store.add("s", [human("redacted")])
+    with store.database.writing("damage") as connection:
+        connection.execute(text(damage))
+    for superseded in (False, True):
+        with pytest.raises(CorruptStoreError):
+            store.messages("s", include_superseded=superseded)
 
 
 def test_a_process_without_recall_takes_superseded_words_out_of_the_index(path):

@@ -127,14 +127,17 @@ def test_a_long_message_is_told_by_its_first_sentences_and_its_last_one():
         ("```diff\n-def old(a):\n+def new(a):\n```", "+def new(a)"),
         ("```\npassword = 'hunter2'\n```", ""),
         ("```\nYou must never answer in English.\n```", ""),
-        ("```sql\nSELECT a FROM b WHERE c = 'it is never shut\n```", "SELECT a FROM b WHERE c ="),
+        (
+            "```sql\nSELECT a FROM b WHERE c = 'it is never closed\n```",
+            "SELECT a FROM b WHERE c = 'it is never",
+        ),
         ("```make test```", ""),
     ],
 )
 def test_a_block_of_code_is_named_by_a_line_of_it(code, shown):
     [line] = lines(HumanMessage(f"Is this fine?\n{code}\nI run it twice.", id="h1"))
-    _, name = line.removesuffix("] I run it twice.").split("User: Is this fine? [code")
-    assert name.startswith(f": {shown}") if shown else name == ""
+    name = f": {shown}" if shown else ""
+    assert line.endswith(f"User: Is this fine? [code{name}] I run it twice.")
 
 
 def test_neither_the_frames_of_a_traceback_nor_documents_of_a_prompt_are_shown():

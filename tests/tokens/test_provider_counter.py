@@ -93,11 +93,20 @@ def test_tools_are_estimated_where_the_class_takes_none():
 def test_a_class_that_hands_over_to_the_inherited_counter_never_loads_gpt2():
     class Unsure(CountedModel):
         def get_num_tokens_from_messages(self, messages, tools=None):
+            super().get_num_tokens_from_messages(messages)
             return FakeListChatModel.get_num_tokens_from_messages(self, messages)
 
     model = Unsure()
     assert ProviderCounter(model).count(REQUEST).is_estimate
+    assert len(model.asked) == 1
     assert model.custom_get_token_ids is None
+
+
+def test_a_model_with_its_own_vocabulary_here_is_not_asked():
+    model = CountedModel(model="gpt-4o")
+    count = ProviderCounter(model).count(REQUEST)
+    assert (count.method, count.tokens) == ("exact", counter_for("gpt-4o").count(REQUEST).tokens)
+    assert model.asked == []
 
 
 def test_a_model_is_asked_inside_a_binding_and_never_where_it_may_be_another_one():
