@@ -33,7 +33,7 @@ PRINTED = {
 
 @pytest.fixture
 def run(capsys, monkeypatch):
-    """Return how to run an example and have what it prints."""
+    """Return a function that runs an example and returns its output."""
 
     def run(name: str) -> str:
         spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")

@@ -139,7 +139,7 @@ def test_tool_result_blocks_inside_a_human_message_answer_their_calls(profile, w
     CHECKS.get(profile, CHECKS["openai"])(sent)
 
 
-def test_a_tool_result_block_keeps_its_failure_and_mark_and_without_its_call_its_text():
+def test_a_tool_result_block_keeps_its_error_and_mark_and_is_text_if_its_call_is_lost():
     failed = HumanMessage([{**ANSWER, "is_error": True, **MARK}], id="r")
     result = shown([GO, AIMessage([USE], id="a"), failed])[2]
     assert (result.status, result.content) == ("error", [text("4711", **MARK)])

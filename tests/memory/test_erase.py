@@ -114,14 +114,15 @@ def test_a_session_of_somebody_else_is_refused_and_nothing_is_erased(memory, sto
     assert len(store.messages("s")) == 2
 
 
-def test_notes_go_although_vectors_could_not_be_deleted(store):
+@pytest.mark.slow
+def test_notes_go_although_vectors_could_not_be_deleted(memory, store):
     class BrokenRecall(Recall):
         def erase(self, session_id=None, user_id=None):
             self.store.erase(session_id, user_id)
             raise RecallError("Chroma is away.")
 
     with BrokenRecall(store) as recall:
-        memory = memory_on(SqlStore(store), recall=recall)
+        memory = memory_on(memory.notes.store, recall=recall)
         talk(memory, store)
         with pytest.raises(RecallError, match="away"):
             memory.erase(user_id="ann")

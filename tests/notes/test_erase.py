@@ -46,7 +46,7 @@ def test_erasing_needs_a_user_or_a_session(notebook):
             notebook.erase(**owner)
 
 
-@pytest.mark.parametrize("what", [{"user_id": "ann"}, {"session_id": "s1"}])
+@pytest.mark.parametrize("what", [{"user_id": "ann"}, {"session_id": "s1"}, ANN])
 def test_what_was_erased_is_not_on_the_disk_when_erase_returns(own_store, tmp_path, what):
     notebook = notebook_on(own_store)
     notebook.add("the secret word", level="session", **ANN)

@@ -239,7 +239,7 @@ def damage(folder: Path, *namespaces: tuple[str, ...]) -> None:
 
 
 def test_erase_reaches_damaged_files_of_an_owner_and_what_a_killed_process_left(folder, caplog):
-    """And names those of which it cannot tell to whom they belong."""
+    """Erasing also names the damaged files of which it cannot tell to whom they belong."""
     damage(folder, GLOBAL, PROJECT, BOB)
     with JsonStore(folder) as store:
         found = store.erase((*ANN, "project"))

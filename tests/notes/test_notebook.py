@@ -168,7 +168,7 @@ def test_without_a_user_only_notes_of_the_session_can_be_had(notebook):
 
 
 def test_a_declared_local_user_stands_for_calls_that_name_none(store):
-    """And a project is the same one with a slash at its end."""
+    """A project named with a slash at its end is the same project as without it."""
     notebook = notebook_on(store, local_user="me", project="/work/shop/")
     note = notebook.add("Use tabs.")
     assert notebook.list() == [note]

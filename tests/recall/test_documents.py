@@ -94,8 +94,9 @@ def test_what_cannot_be_added_is_refused_whole_and_so_is_what_names_no_scope(sto
     for wrong, message in ((soon, "created_at"), ("text", "not a document")):
         with pytest.raises(ConfigurationError, match=message):
             recall.add_documents([Document("y"), wrong], session_id="s", user_id="u")
+    with pytest.raises(ScopeError, match="belong"):
+        recall.add_documents([Document("x")])
     for ask in (
-        lambda: recall.add_documents([Document("x")]),
         *(lambda: recall.document("w"), lambda: recall.delete("w")),
         lambda: recall.document("w", session_id="s", user_id="v"),
         lambda: recall.count(session_id="s", user_id="v"),

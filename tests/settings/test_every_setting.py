@@ -97,7 +97,7 @@ def test_every_setting_is_taken_from_keyword_environment_and_file(name, tmp_path
         assert places[0].startswith(place)
 
 
-OBJECTS = {  # of each part, what no file can hold
+OBJECTS = {  # each group with its class, and the parameters that a file cannot hold
     groups.BudgetSettings: (TokenBudget, ""),
     groups.SharesSettings: (Shares, ""),
     groups.RequestSettings: (RequestRules, ""),

@@ -134,7 +134,8 @@ def test_a_short_form_and_a_field_of_its_group_are_merged(
 
 
 def test_objects_of_the_parts_are_taken_as_keywords():
-    own, budget = ModeProfile("support", window=20, sections=("facts",)), TokenBudget(9_000)
+    own = ModeProfile("support", window=20, sections=("facts",))
+    budget = TokenBudget(9_000, target=0.3)
     memory = TokenMemorySettings(budget=budget, mode=own).memory()
     assert memory.budget == budget
     assert memory.engine.annotations.mode == own

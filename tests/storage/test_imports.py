@@ -20,6 +20,7 @@ from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.storage import import_sources as sources
 from langchain_tokenmem.storage import importing
+from langchain_tokenmem.storage.importing import PageWriter
 from tests.adapters.integrations import thread
 from tests.storage.samples import graph_on, save_state, state, texts, turn
 from tests.strategies import conversations
@@ -56,6 +57,24 @@ def test_a_second_import_adds_nothing_and_one_of_a_longer_source_what_is_new(sto
     assert store.rows("s") == before
     assert store.import_history(chat(9, named=named), "s").added == 2
     assert texts(store.messages("s")) == [f"m{n}" for n in range(9)]
+
+
+def test_an_import_that_was_killed_goes_on(store, monkeypatch):
+    whole = PageWriter.store
+
+    def killed(self, page):
+        if self.report.done >= 6:
+            raise KeyboardInterrupt
+        return whole(self, page)
+
+    monkeypatch.setattr(PageWriter, "store", killed)
+    with pytest.raises(KeyboardInterrupt):
+        store.import_history(chat(11), "s")
+    assert store.count("s") == 6
+    monkeypatch.undo()
+    report = store.import_history(chat(11), "s")
+    assert (report.added, report.known) == (5, 6)
+    assert texts(store.messages("s")) == [f"m{n}" for n in range(11)]
 
 
 def test_answers_under_one_id_are_all_kept(store):
@@ -184,7 +203,8 @@ ARTIFACTS = st.sampled_from([None, {"rows": [1, None]}, "text", [1.5, {"deep": {
 TIME = {"created_at": "2024-05-01T10:00:00+02:00"}
 MARKS = st.sampled_from([{}, TIME, {"pinned": True}, {"note": {"a": [1]}}])
 BUDGET = {"budget": TokenBudget(context_window=4_000)}
-MORE = [{}, {"mode": "code"}, {"summarizer": "openai:gpt-5-mini", "enabled": False, "mode": "code"}]
+MODE, MODEL = {"mode": "conversation"}, {"summarizer": "openai:gpt-5-mini"}
+MORE = [{}, MODE, MODEL, {"enabled": False}, {**MODEL, "enabled": True, "mode": "code"}]
 SETTINGS = st.sampled_from(MORE).map(lambda more: {**BUDGET, **more})
 
 

@@ -21,8 +21,7 @@ class Scripted(Talker):
     def _answer(self, messages: list[BaseMessage], keywords: dict[str, Any]) -> AIMessage:
         self.answer = self.answer or faithful
         said = super()._answer(messages, keywords)
-        said.usage_metadata = said.usage_metadata or USAGE
-        return said
+        return said.model_copy(update={"usage_metadata": said.usage_metadata or USAGE})
 
 
 LITERALS = re.compile(

@@ -155,6 +155,7 @@ USAGE = {"input_tokens": 9, "output_tokens": 1, "total_tokens": 10}
 @pytest.mark.parametrize(
     ("batch", "details", "reused"),
     [
+        (slice(2, 40), None, True),  # replies without usage
         (slice(2, 40), {}, True),
         (slice(2, 4), {}, False),
         (slice(2, 40), {"cache_read": 900}, True),
@@ -164,7 +165,8 @@ USAGE = {"input_tokens": 9, "output_tokens": 1, "total_tokens": 10}
 def test_a_request_is_reused_by_default_only_where_that_is_cheaper(batch, details, reused):
     model, sent = CachingModel(), agent_run(40)
     for one in sent[2::2]:
-        one.usage_metadata = {**USAGE, "input_token_details": details}
+        usage = {**USAGE, "input_token_details": details}
+        one.usage_metadata = None if details is None else usage
     ModelSummarizer(model, window=100_000).summarize(request_of(sent, batch, called=model))
     assert (model.requests[0][:-1] == sent) is reused
 

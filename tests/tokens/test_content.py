@@ -253,13 +253,12 @@ def test_changed_tools_are_counted_anew():
     assert COUNTER.tools([raw]) > before[1]
 
 
-TOOL_KEYS = st.sampled_from(["type", "function", "name", "description", "parameters", "items"])
+TOOL_KEYS = st.sampled_from(
+    ["type", "function", "name", "description", "parameters", "properties", "items", "$defs"]
+)
 ODD = st.recursive(
     st.none() | st.integers() | any_text(max_size=10),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(TOOL_KEYS | st.just("properties"), inner, max_size=4)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TOOL_KEYS, inner, max_size=4),
     max_leaves=12,
 )
 
