@@ -1,4 +1,4 @@
-"""LangChain's integrations, as installed, count and embed at local servers with their endpoints.
+"""LangChain's integrations, as installed, count and embed against local servers.
 
 No test here asks a paid API: that the real endpoints take these requests, and count as they bill,
 is what their documentation says and not what is shown here.
@@ -46,7 +46,7 @@ def gemini(url: str, **mode: Any) -> Any:
 
 
 def no_one() -> Any:
-    """Return credentials of no one for Google Cloud."""
+    """Return anonymous credentials for Google Cloud."""
     from google.auth.credentials import AnonymousCredentials
 
     credentials: Any = AnonymousCredentials()

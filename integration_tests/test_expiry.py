@@ -83,7 +83,7 @@ def test_what_is_said_while_sessions_expire_is_never_lost(store):
             time.sleep(0.001)
         report = store.expire(MONTH)
         ended.set()
-        assert [*writers] == [None] * 3  # each raises what it met
+        assert [*writers] == [None] * 3  # map() re-raises their errors
     stored = {f"{name} {row.message.id}" for name in store.sessions() for row in store.rows(name)}
     assert set(told) <= stored
     # Whoever came back in time found the session as it was.

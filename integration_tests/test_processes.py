@@ -1,11 +1,14 @@
-"""Several processes on one file, and on one thread."""
+"""Several processes on one file, also killed in the middle of a write, and on one thread."""
 
+import random
+import time
 from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from processes import Fork, finished
+from stored_turns import turn
 from tenacity import retry, retry_if_exception_type, wait_random_exponential
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
@@ -35,6 +38,47 @@ def test_processes_open_a_new_file_at_once_and_write_to_it(tmp_path: Path) -> No
         for number, added in enumerate(said):
             assert [name for name in ids if name.startswith(f"w{number}-")] == added
             assert len(added) == EACH
+
+
+def write(url: str, writer: str) -> None:
+    """Add turns until it is killed, and print each."""
+    with TranscriptStore(url, shared=True) as store:
+        for number in range(100_000):
+            store.add("s", turn(writer, number))
+            # Printed only after `add` returned: this is what "acknowledged" means.
+            print(f"{writer}-{number}", flush=True)
+
+
+def test_kills_during_writes_lose_no_acknowledged_turn_and_leave_no_half(tmp_path: Path) -> None:
+    chosen = random.Random(11)
+    url = f"sqlite:///{tmp_path}/memory.db"
+    acknowledged: list[str] = []
+    in_mid_write = 0
+    for round_ in range(15):
+        worker = Fork(write, url, f"w{round_}")
+        first = worker.stdout.readline()
+        time.sleep(chosen.uniform(0, 0.03))
+        lines = worker.killed(first)
+        acknowledged += lines
+        with TranscriptStore(url, shared=True) as store:
+            last = store.last("s", 1)[-1]
+        assert str(last.id).startswith(f"w{round_}-")
+        assert str(last.id).endswith("-4"), "half a turn"
+        in_mid_write += last.id != f"{lines[-1]}-4"
+    assert len(acknowledged) >= 15
+    with TranscriptStore(url, shared=True) as store:
+        rows = store.rows("s")
+    ids = [str(row.message.id) for row in rows]
+    assert len(ids) == len(set(ids)), "doubled"
+    assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
+    stored = [name.rsplit("-", 1)[0] for name in ids[::5]]
+    assert set(acknowledged) <= set(stored), "lost"
+    order = [tuple(map(int, name[1:].split("-"))) for name in stored]
+    assert order == sorted(order)
+    assert len(stored) - len(acknowledged) == in_mid_write
+    for name, place in zip(stored, range(0, len(rows), 5), strict=True):
+        writer, number = name.split("-")
+        assert [row.message for row in rows[place : place + 5]] == turn(writer, int(number))
 
 
 def reply(state: MessagesState) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def test_runs_of_one_sub_graph_never_wait_for_one_another(thread):
             assert found.checkpoint["channel_values"]["messages"] == said
 
     with ThreadPoolExecutor(6) as pool:
-        assert [*pool.map(run, range(6))] == [None] * 6  # each raises what it met
+        assert [*pool.map(run, range(6))] == [None] * 6  # map() re-raises their errors
 
 
 def test_writers_of_a_new_thread_do_not_lock_each_other_out(postgres_url):

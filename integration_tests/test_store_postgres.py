@@ -38,7 +38,7 @@ def test_reads_beside_writers_are_whole(store):
             if number % 20 == 19:
                 store.clear("s")
         stop.set()
-        assert [*readers] == [None, None]  # each raises what it met
+        assert [*readers] == [None, None]  # map() re-raises their errors
 
 
 def test_a_server_that_is_not_there_is_a_store_error(tmp_path):

@@ -25,7 +25,7 @@ MODULES = (
 )
 
 # Its two users have the same thread, which one database refuses; two of SQLite do not know it.
-ELSEWHERE = {"test_a_summary_is_in_no_request_of_another"}
+ELSEWHERE = {"test_a_summary_of_one_user_is_in_no_request_of_another"}
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """Odd conversations by the thousand: no view that a provider refuses, none over its limit.
 
 Each view is formatted by LangChain's own integrations, and the body that would leave is checked by
-`wire_rules.py` and counted with o200k. The memory has options of `tests/features.py` by chance.
-`make nightly` looks at 20,000 views; otherwise at as many as a minute allows, and at least at a few
-hundred.
+`wire_rules.py` and counted with o200k. In half of the conversations the memory has the options of
+`tests/features.py` too. `make nightly` looks at 20,000 views; otherwise at as many as a minute
+allows, and at least at a few hundred.
 """
 
 import logging
@@ -68,28 +68,38 @@ class Seen:
     faults: tuple[str, ...] = ()
 
 
+def has_features(seed: int) -> bool:
+    """Return whether a seed has the features; each part sees each profile with and without."""
+    return seed // (PARTS * len(PROFILES)) % 2 == 1
+
+
 def views(seed: int) -> Iterator[Seen]:
     """Play one conversation, its memory state with it, and look at each view on the way."""
     dice, other = random.Random(seed), random.Random(f"features {seed}")
     window, profile = dice.choice(WINDOWS), PROFILES[seed % len(PROFILES)]
-    messages = with_work(other, conversation(dice, dice.choice([1, 2, 4, 8, 20])))
+    messages = conversation(dice, dice.choice([1, 2, 4, 8, 20]))
+    featured = has_features(seed)
+    if featured:
+        messages = with_work(other, messages)
     memory = TokenMemory(
-        TokenBudget(context_window=window, **budget_options(other)),
+        TokenBudget(context_window=window, **(budget_options(other) if featured else {})),
         request=RequestRules(
             legality=profile,
             summary_role=dice.choice(["system", "human"]),
             dangling=dice.choice(["answer", "answer", "drop"]),
             pin_first=dice.random() < 0.8,
-            **rules(other),
+            **(rules(other) if featured else {}),
         ),
         summarizer=ListSummarizer() if dice.random() < 0.9 else None,
-        **memory_options(other),
+        **(memory_options(other) if featured else {}),
     )
     state = None
     steps = dice.randint(1, 6)
     for step in range(steps):
         shown = messages[: max(1, len(messages) * (step + 1) // steps)]
-        options, state = request_options(other), with_features(other, state, shown)
+        options = request_options(other) if featured else {}
+        if featured:
+            state = with_features(other, state, shown)
         try:
             if dice.random() < 0.7:
                 state, view = memory.compact_and_view(shown, state, **options)
@@ -222,6 +232,7 @@ def test_no_view_of_an_odd_conversation_is_refused_or_over_its_limit(part: int) 
     shown = [f"{len(wrong)} of {len(seen)} views", *map(str, wrong[:SHOWN])]
     assert not wrong, "\n".join(shown)
     assert {one.profile for one in seen} == {*PROFILES}
+    assert {has_features(one.seed) for one in seen} == {False, True}
     assert without_room < 0.01 * len(seen)
     if IS_WHOLE:
         assert {one.window for one in seen} == {*WINDOWS}

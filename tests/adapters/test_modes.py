@@ -10,6 +10,7 @@ from langchain_tokenmem import (
     Recall,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
+    TokenMemorySaver,
     memory_input,
 )
 from langchain_tokenmem.modes import ModeProfile
@@ -142,6 +143,21 @@ def test_a_client_that_sends_the_whole_list_again_keeps_its_notes(caplog):
     assert "conversation_summary" in request
     assert "Constraints: Budget: $50k" in request[request.index(FENCE) :]
     assert "A conversation without a name: The memory's state was not kept" in caplog.text
+
+
+@pytest.mark.slow
+def test_in_a_new_thread_a_user_has_the_entries_of_the_same_messages_as_written(store, caplog):
+    caplog.set_level("INFO")
+    model, saver = StrictModel(script=[]), TokenMemorySaver(store, on_remove="hide")
+    middleware = [TokenMemoryMiddleware(memory_of())]
+    agent = create_agent(model, middleware=middleware, checkpointer=saver)
+    said = []
+    for number in range(20):
+        said.append(("user", f"Question {number}? " * 50))
+        result = agent.invoke({"messages": said}, thread(f"t{number}", user_id="u"))
+        said.append(("assistant", result["messages"][-1].text or "ok"))
+    assert "conversation_summary" in contents(model.seen[-1])
+    assert "entries were written again" not in caplog.text
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ from tests.adapters.integrations import (
     thread,
     turns,
 )
-from tests.fakes import ListSummarizer, memory_of
+from tests.fakes import ListSummarizer, called, memory_of
 from tests.notes.conftest import notebook_on
 from tests.summarize.models import Scripted, raising
 
@@ -79,6 +79,8 @@ def test_the_question_of_a_prompt_is_looked_for_and_nothing_is_found_twice(recal
     block = str(view.messages[-1].content).partition("</recalled_messages>")[0]
     assert "The code is ZEBRA today." in block
     assert view.usage.parts["memory_block"] == view.usage.parts["recalled"] > 0
+    history.add_messages(called(1, "look", {}, "found"))
+    history.view()  # of a loop of tools: the question has been looked for
     history.add_messages([AIMessage("A code."), HumanMessage(QUESTION)])
     assert "ZEBRA today" not in str(history.messages[-1].content), "it stands in a live block"
     assert queries == [QUESTION] * 2
@@ -273,7 +275,7 @@ def test_notes_are_counted_in_parts_and_within_their_share(notebook, noted):
     assert usage.parts["recalled"] == usage.parts["memory_block"] - usage.parts["notes"]
 
 
-def test_a_note_in_a_live_block_is_shown_again_once_it_has_changed_or_came_back(notebook, noted):
+def test_a_note_in_a_live_block_is_shown_again_once_it_has_changed_or_come_back(notebook, noted):
     assert TABS in asked(noted, "Do I use tabs in code?")
     assert "kept_notes" not in asked(noted, "Tabs in code, really?")
     note = notebook.list(level="global", user_id="ann")[0]
@@ -282,6 +284,7 @@ def test_a_note_in_a_live_block_is_shown_again_once_it_has_changed_or_came_back(
         assert f"longer valid: [{note.id}]" in asked(noted, "What else is there to say?")
         notebook.add(note.content, level="global", kind="preference", user_id="ann")
         assert TABS in asked(noted, "Say again: do I use tabs in code?")
+        assert "kept_notes" not in asked(noted, "Tabs in code, really?")
     notebook.add("Deploy on Fridays.", key="deploy", user_id="ann")
     assert "Fridays" in asked(noted, "When do we deploy?")
     notebook.add("Deploy on Mondays.", key="deploy", user_id="ann")

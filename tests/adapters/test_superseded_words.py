@@ -78,21 +78,21 @@ def test_edited_words_leave_a_vector_store_too(store):
         assert len(vectors.store) == count
 
 
-def test_deleting_and_clearing_take_superseded_words_along(tmp_path):
-    """Erasing does, too: tests/contract/test_erase.py."""
+def test_erasing_deleting_and_clearing_take_superseded_words_along(tmp_path):
     with TranscriptStore(tmp_path / "memory.db") as store:
-        for name in ("deleted", "kept"):
+        for name in ("erased", "deleted", "kept"):
             graph = chat(store)
             for words in (f"A canary: {name}-4711", "Edited."):
                 given = {"messages": [HumanMessage(words, id="fact")]}
                 graph.update_state(thread(name), given, as_node="model")
+        store.erase(session_id="erased")
         graph.checkpointer.delete_thread("deleted")
         for words in ("A canary: cleared-4711", "Edited."):
             store.add("cleared", [HumanMessage(words, id="m")])
         store.clear("cleared")
     left = b"".join(p.read_bytes() for p in tmp_path.iterdir())
-    found = [f"{name}-4711".encode() in left for name in ("deleted", "cleared", "kept")]
-    assert found == [False, False, True]
+    found = [f"{name}-4711".encode() in left for name in ("erased", "deleted", "cleared", "kept")]
+    assert found == [False, False, False, True]
 
 
 @pytest.mark.slow

@@ -92,6 +92,7 @@ WRONG = [
     (lambda s: with_token_memory(MODEL, store=s, limit_output=""), "limit_output"),
     # names and keys
     (lambda _: TokenMemoryMiddleware(name=""), "name is"),
+    (lambda _: TokenMemoryMiddleware(name=5), "name is"),
     (lambda _: named(name=" "), r"name is ' '"),
     (
         lambda _: named(name="messages"),

@@ -26,9 +26,14 @@ def said(path):
         return [store.messages(name, user_id=name[:3])[0].content for name in store.sessions()]
 
 
-@pytest.mark.slow
-def test_redact_checks_the_owner_asks_and_prints_a_receipt(path):
+def test_redact_checks_the_owner_of_a_session(path):
     ran("redact", path, CARD, "--session", "ann-1", "--user", "bob", "--yes", code=2)
+    ran("redact", path, CARD, "--session", "ann-1", "--user", "ann", "--yes")
+    assert said(path)[0] == "ann: [redacted]"
+
+
+@pytest.mark.slow
+def test_redact_asks_first_and_prints_a_receipt(path):
     before, redact = said(path), ("redact", path, CARD, "--user", "ann")
     assert "Would be redacted: 1 message." in ran(*redact, "--dry-run")
     ran(*redact, answer="n\n", code=1)

@@ -43,6 +43,10 @@ def change(path, statement, *given):
 SOUND = "2 sessions, 10 checkpoints: nothing is wrong."
 
 
+def test_doctor_finds_nothing_in_a_sound_store(file):
+    assert SOUND in ran("doctor", file)
+
+
 DAMAGES = {
     "body": "UPDATE tokenmem_checkpoints SET body = substr(body, 9) WHERE checkpoint_id = ?",
     "write": "UPDATE tokenmem_checkpoint_writes SET value = x'00' WHERE checkpoint_id = ?",

@@ -128,9 +128,8 @@ async def test_a_turn_waits_for_a_service_no_longer_than_it_may(
     if slow == "summarizer":
         await chat.talk(5, words=125)  # so much that the next turn has to summarize
     service.hang()
-    if (
-        not way.is_graph and slow == "before_store"
-    ):  # words that are not cleaned are never stored, and that is no secret
+    # Words that are not cleaned are never stored, and that is no secret.
+    if not way.is_graph and slow == "before_store":
         with pytest.raises(StoreError, match="before_store"):
             await in_time(chat, "What does the licence cost?")
         return

@@ -111,6 +111,9 @@ def test_what_other_middleware_adds_is_explained_too():
         assert as_dicts(told.messages) == as_dicts(request), number
     assert told.hidden.summarized
     assert len(model.requests) == 20
+    assert {*agent.get_state(T1).values["token_memory"]} == {"wide", "narrow"}
+    counts = [narrow.memory.count(request).tokens for request in model.requests]
+    assert max(counts) <= narrow.memory.budget.limit
     with pytest.raises(ConfigurationError, match="no memory named 'other'"):
         TokenMemoryMiddleware(name="other").explain(agent, T1)
 

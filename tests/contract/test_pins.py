@@ -32,11 +32,8 @@ def chat_of(way: Way, *answers: AIMessage | str) -> Chat:
     return way.chat(memory, store=store, model=Talker(answer=[*answers]), tools=tools)
 
 
-@pytest.mark.slow
 @with_session
-async def test_what_an_agent_pins_is_in_every_request_from_then_until_it_unpins(
-    way: Way,
-):
+async def test_what_an_agent_pins_is_in_every_request_from_then_until_it_unpins(way: Way):
     answers = ["Hello.", pin_call(), "Pinned.", *["Noted."] * 6, pin_call("unpin"), "Gone."]
     chat = chat_of(way, *answers)
     await chat.ask("Hi.")
@@ -51,8 +48,9 @@ async def test_what_an_agent_pins_is_in_every_request_from_then_until_it_unpins(
     assert not pinned_in(after)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("comes_first", ["the application", "the agent"])
+@pytest.mark.parametrize(
+    "comes_first", [pytest.param("the application", marks=pytest.mark.slow), "the agent"]
+)
 @with_session
 async def test_an_agent_cannot_unpin_what_the_application_has_pinned(way: Way, comes_first: str):
     """Neither before nor after the agent has pinned the same text."""

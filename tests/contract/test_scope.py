@@ -84,13 +84,11 @@ def send_again(agent: Any, turns: int = 8, **names: str) -> None:
 # Summaries
 
 
-@pytest.mark.parametrize(
-    "names",
-    [[("t1", "ann"), ("t1", "bob")], [("t1", None), ("t2", None)]],
-    ids=["another user", "another thread of no one"],
-)
-async def test_a_summary_is_in_no_request_of_another(way: Way, names: list[tuple[str, str | None]]):
-    """Not by the same ids and words, where it was finished and not yet taken."""
+async def none_of_anothers(way: Way, *names: tuple[str, str | None]) -> None:
+    """Check that a summary is in no request of another with the same ids and words.
+
+    It was finished and not yet taken.
+    """
     writer, read = Numbered(), list[set[str]]()
     memory = memory_with(writer, background=True)
     for thread, user in names:
@@ -104,6 +102,14 @@ async def test_a_summary_is_in_no_request_of_another(way: Way, names: list[tuple
         read.append(entries(chat.requests))
     assert read[1]
     assert "Entry-1." not in read[1]
+
+
+async def test_a_summary_of_one_user_is_in_no_request_of_another(way: Way):
+    await none_of_anothers(way, ("t1", "ann"), ("t1", "bob"))
+
+
+async def test_a_summary_of_a_thread_of_nobody_is_in_no_request_of_another_thread(way: Way):
+    await none_of_anothers(way, ("t1", None), ("t2", None))
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ def model_of(window: int | None) -> Talker:
 def chat_with_default_memory(way: Way, model: Talker) -> Chat:
     """Return a conversation with `TokenMemory()`, told its model where it cannot see it.
 
-    Without a window there is nothing to tell it.
+    A model without a window is not passed on.
     """
     memory = TokenMemory(background=False)
     if way.name in ("by-hand", "history") and model.profile:

@@ -237,7 +237,8 @@ async def test_a_summary_of_a_call_that_is_cancelled_is_not_made_again(
             break
     asked = [text for batch in made for text in batch if text.startswith("Question")]
     assert len({*asked}) == len(asked)
-    assert stopped
+    assert len(made) == 3
+    assert len(stopped) == 3 if stops_in == "the memory" else stopped
     assert "was not kept" not in caplog.text
 
 
