@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.vectorstores import VectorStore
 from postgres import packaged_binaries, server
@@ -21,21 +22,38 @@ EMBEDDINGS = HashingEmbeddings(64)
 SIZE = 120
 
 
+class Watched(Embeddings):
+    """Counts the questions that a vector store embeds."""
+
+    def __init__(self) -> None:
+        self.model = EMBEDDINGS.model
+        self.questions = 0
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return EMBEDDINGS.embed_documents(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        self.questions += 1
+        return EMBEDDINGS.embed_query(text)
+
+
 @contextmanager
-def langchain_chroma(folder: Path, _request: object) -> Iterator[VectorStore]:
+def langchain_chroma(watched: Watched, folder: Path, _request: object) -> Iterator[VectorStore]:
     library = pytest.importorskip("langchain_chroma", reason="langchain-chroma is not installed")
-    yield library.Chroma("theirs", EMBEDDINGS, persist_directory=str(folder))
+    yield library.Chroma("theirs", watched, persist_directory=str(folder))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
 
 
 @contextmanager
-def pgvector(_folder: Path, request: pytest.FixtureRequest) -> Iterator[VectorStore]:
+def pgvector(
+    watched: Watched, _folder: Path, request: pytest.FixtureRequest
+) -> Iterator[VectorStore]:
     library = pytest.importorskip("langchain_postgres", reason="langchain-postgres is missing")
     url = request.getfixturevalue("postgres_with_vector")
     engine = create_engine(url)
-    yield library.PGVector(EMBEDDINGS, connection=engine, collection_name="theirs")
+    yield library.PGVector(watched, connection=engine, collection_name="theirs")
     engine.dispose()
 
 
@@ -70,8 +88,9 @@ def postgres_with_vector(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.mark.parametrize("made", [langchain_chroma, pgvector])
 def test_a_vector_store_serves_large_scopes(made: Callable, tmp_path, request):
+    watched = Watched()
     with (
-        made(tmp_path / "theirs", request) as vector_store,
+        made(watched, tmp_path / "theirs", request) as vector_store,
         TranscriptStore(tmp_path / "memory.db", shared=True) as store,
     ):
         index = VectorStoreIndex(vector_store, embeddings=EMBEDDINGS)
@@ -83,7 +102,9 @@ def test_a_vector_store_serves_large_scopes(made: Callable, tmp_path, request):
             recall.index()
             query = "how is plan70 of person7"
             for options in ({}, {"user_id": "u", "scope": "user"}):
+                before = watched.questions
                 found = recall.search(query, session_id="a", k=10, **options)
+                assert watched.questions == before + 1
                 assert found[0].text.startswith("plan70 ")
                 assert any(hit.cosine is not None for hit in found)
                 assert options or {hit.session_id for hit in found} == {"a"}

@@ -6,6 +6,7 @@ from typing import Any, Literal, assert_type
 
 from langchain.agents import create_agent
 from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -47,6 +48,9 @@ async def by_hand(messages: list[BaseMessage], state: types.MemoryState | None) 
     assert_type(view, types.View)
     assert_type(view.messages, list[BaseMessage])
     assert_type(view.usage, types.TokenUsage)
+    assert_type(view.warnings, tuple[str, ...])
+    assert_type(view.usage.parts["tail"], int)
+    assert_type(memory.mode_of(state), modes.ModeProfile | None)
     assert_type(memory.explain(messages), types.Explanation)
     said: list[HumanMessage | AIMessage] = [HumanMessage("Hi."), AIMessage("Hello.")]
     assert_type(memory.view(said).left_out, int)
@@ -54,6 +58,7 @@ async def by_hand(messages: list[BaseMessage], state: types.MemoryState | None) 
     assert_type(later["summary"], types.RunningSummary | None)
     if summary := later["summary"]:
         assert_type(summary["entries"][0]["text"], str)
+    await memory.aclose()
 
 
 def counts(model: BaseChatModel, messages: list[BaseMessage]) -> TokenMemory:
@@ -101,7 +106,10 @@ def memories(model: BaseChatModel, message: AIMessage) -> list[TokenMemory]:
 
 def chain(model: Runnable[Any, Any], store: TranscriptStore) -> None:
     """Wrap a chain; hand a history to what expects LangChain's."""
-    wrapped = tm.with_token_memory(model, TokenMemory(8_000), store, input_messages_key="input")
+    assert_type(tm.with_token_memory(model), Runnable[Any, Any])
+    wrapped = tm.with_token_memory(
+        model, TokenMemory(8_000), store, input_messages_key="input", history_messages_key="history"
+    )
     assert_type(wrapped, Runnable[Any, Any])
     history = tm.TokenMemoryChatHistory("s1", store=store, user_id="ann", overhead_tokens=300)
     given: BaseChatMessageHistory = history
@@ -115,6 +123,7 @@ async def stored(url: str, memory: TokenMemory) -> None:
     async with TranscriptStore(url) as store:
         assert_type(await store.aadd("s1", [HumanMessage("Hi.")], user_id="ann"), list[str])
         assert_type(await store.aget("s1", "m1"), BaseMessage | None)
+        assert_type(store.sessions(user_id="ann"), list[str])
         assert_type(store.redact("4111", user_id="ann", dry_run=True), types.RemovalReceipt)
         assert_type(memory.redact("4111", store=store, everywhere=True).counts, Mapping[str, int])
 
@@ -124,7 +133,9 @@ def recalled(store: TranscriptStore, embeddings: Embeddings) -> BaseRetriever:
     hits = tm.Recall(store).search("price", session_id="s1", user_id="ann", scope="user", k=5)
     assert_type((hits[0].text, hits[0].score), tuple[str, float])
     assert_type(LexicalIndex(store).index(), int)
-    tm.Recall(store, embeddings=HashingEmbeddings(dim=64), on_model_change="rebuild")
+    tm.Recall(store, embeddings=HashingEmbeddings(dim=64))
+    exact = tm.Recall(store, embeddings="openai:text-embedding-3-small", on_model_change="rebuild")
+    assert_type(exact.document("d", session_id="s1"), Document | None)
     tm.Recall(store, VectorStoreIndex(InMemoryVectorStore(embeddings)))
     chroma = tm.Recall(store, chroma=ChromaIndex("./chroma", embeddings=embeddings))
     return tm.TranscriptRetriever(recall=chroma, session_id="s1", k=5)
@@ -136,7 +147,10 @@ async def notes(store: TranscriptStore) -> list[BaseTool]:
     notebook = tm.Notebook(kept[0], project="shop", limit=100, local_user="me")
     note = notebook.add("Use tabs.", level="global", kind="preference", tags=["style"])
     assert_type(note.key, str | None)
+    assert_type(notebook.search("tabs?", limit=3), list[Note])
     assert_type(await notebook.asearch("tabs?", limit=3), list[Note])
+    assert_type(await notebook.alist(user_id="ann"), list[Note])
+    assert_type(notebook.erase(user_id="ann"), int)
     TokenMemoryMiddleware(TokenMemory(notes=notebook), agent_tools={"memory", "read_message"})
     return tm.memory_tools(notebook, include={"memory"}, user_id="ann", session_id="s1")
 
@@ -152,6 +166,7 @@ async def graph(model: BaseChatModel, memory: TokenMemory, store: TranscriptStor
     builder = StateGraph(tm.MemoryMessagesState)
     builder.add_node("model", call_model)
     entry = tm.memory_nodes(builder, memory, before="model", name="chat", system="Be brief.")
+    assert_type(entry, str)
     builder.add_edge(START, entry)
     transformers = [graphs.TokenMemoryTransformer]
     compiled: Any = builder.compile(checkpointer=saver(store), transformers=transformers)
