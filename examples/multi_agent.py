@@ -60,7 +60,7 @@ def main() -> None:
         print(store.sessions())
     to_anna, to_bob = (str(request[-1].content) for request in support_model.requests)
     print(to_anna)
-    print(f"support knows Anna's order: {'4711' in to_anna}; Bob is told it: {'4711' in to_bob}")
+    print(f"support knows Anna's order: {'4711' in to_anna}; Bob sees it: {'4711' in to_bob}")
 
 
 if __name__ == "__main__":

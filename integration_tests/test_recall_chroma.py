@@ -145,8 +145,8 @@ def test_kills_of_an_indexing_process_lose_no_message_and_no_vector(tmp_path):
         assert state["owed"] == 0
         assert state["vectors"] == state["entries"] == state["ids"]
         assert state["found"] <= state["entries"]
-    # Chroma's graph is approximate: an entry whose vector was written anew when its successor came
-    # may be out of every question's reach. Small scopes are searched without it.
+    # Chroma's graph is approximate: an entry may be out of reach after its vector was replaced.
+    # Small scopes are searched without it.
     assert sum(s["found"] for s in every) >= 0.95 * sum(s["entries"] for s in every)
 
 

@@ -21,7 +21,7 @@ PRINTED = {
     "remember": ["Saved mem_", "The second session knows: True; asked of tea: False"],
     "demo": [line for line in TABLE if line],
     "history": ["60 messages kept", "tokens of"],
-    "multi_agent": ["support knows Anna's order: True; Bob is told it: False"],
+    "multi_agent": ["support knows Anna's order: True; Bob sees it: False"],
     "watch_sessions": [
         "20 of 20 sessions were compacted",
         "differ from the state: 0; log and callbacks agree: True",

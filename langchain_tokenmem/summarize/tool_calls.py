@@ -78,7 +78,7 @@ _WHO = frozenset({"subagent_type", "agent_type", "agent", "agent_name"})
 """Arguments that say who does something, not what."""
 _SCORES = frozenset({"score", "_score", "relevance_score", "similarity"})
 _OF_HITS = frozenset({"url", "link", "title", "content", "_source"})
-"""Keys of the hits of a search, whose scores say nothing."""
+"""Keys of hits: the score of a hit only orders it."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
 MOST_READ = 4_000
 """Characters of a message, or of a call's arguments, that are read for what was used."""

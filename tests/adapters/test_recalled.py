@@ -82,7 +82,7 @@ def test_the_question_of_a_prompt_is_looked_for_and_nothing_is_found_twice(recal
     history.add_messages(called(1, "look", {}, "found"))
     history.view()  # of a loop of tools: the question has been looked for
     history.add_messages([AIMessage("A code."), HumanMessage(QUESTION)])
-    assert "ZEBRA today" not in str(history.messages[-1].content), "it stands in a live block"
+    assert "ZEBRA today" not in str(history.messages[-1].content), "the block before is still shown"
     assert queries == [QUESTION] * 2
 
 

@@ -27,11 +27,11 @@ def test_erasing_reaches_all_of_a_session_or_a_user_and_nothing_else(notebook, s
         for level in LEVELS:
             notebook.add(f"{user} {level}", level=level, user_id=user, session_id=f"{user}-1")
     notebook.add("second", level="session", user_id="ann", session_id="ann-2")
-    notebook.add("nobody", level="session", session_id="lonely")
+    notebook.add("without a user", level="session", session_id="alone")
     notebook_on(store, project="bakery").add("bread", user_id="ann")
     store.put(("memories", "ann"), "1", {"text": "of the application"})
     assert notebook.erase(session_id="ann-1", user_id="bob") == 0
-    assert notebook.erase(session_id="ann-1") == notebook.erase(session_id="lonely") == 1
+    assert notebook.erase(session_id="ann-1") == notebook.erase(session_id="alone") == 1
     assert {"ann project", "ann global", "second"} <= set(texts(store))
     assert notebook.erase(user_id="ann") == 4
     assert store.get(("memories", "ann"), "1")
@@ -75,7 +75,7 @@ def test_a_store_that_keeps_what_it_was_told_to_delete_is_found_out():
 
 @pytest.fixture(params=["its own lifetime", "a default_ttl of the store"])
 def place(request, tmp_path):
-    """A store, and what its notebook is told of the lifetime of notes."""
+    """A store, and the options of its notebook for the lifetime of notes."""
     if request.param == "its own lifetime":
         yield InMemoryStore(), {"session_lifetime": HOUR}
     else:

@@ -386,7 +386,7 @@ def test_history_search_gives_the_newest_matches_in_order(store, recall):
     ):
         hits = recall.history_search(pattern, session_id="s", **options)
         assert texts_of(hits) == [f"ticket ABC-{n}" for n in found]
-    assert recall.history_search("x", session_id="nobody") == []
+    assert recall.history_search("x", session_id="unknown") == []
     with pytest.raises(ConfigurationError, match="not a regular expression"):
         recall.history_search("(", session_id="s")
 

@@ -22,7 +22,7 @@ def entry(covers_to: str, **fields: Any) -> SummaryEntry:
 
 
 def state(covers_to: str, *kept: str, text: str = "So far.") -> MemoryState:
-    """Return a state whose summary covers everything up to one message."""
+    """Return a state with a summary of everything up to one message."""
     entries = [entry(covers_to, text=text)]
     return {
         **new_state(),

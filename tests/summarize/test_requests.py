@@ -32,7 +32,7 @@ def count(text):
 class CachingModel(Talker):
     """Hashes what comes before each message of a request, tools first, as a provider does.
 
-    `shared`: messages of each request that stand behind the same ones, and tools, as before.
+    `shared`: messages of each request with the same messages and tools before them as last time.
     """
 
     name_: str = "caching"
