@@ -179,13 +179,10 @@ class ToolCall:
 
     def _gist(self, most: int) -> str:
         """Return a result within so many characters; of a document its title and headings."""
-        title, headings = self.outline
-        is_short = len(_line(self.result or "")) <= most
-        if title and not is_short:
+        (title, headings), text = self.outline, self.result or ""
+        if title and len(_line(text)) > most:
             return _listed(title, headings, most)
-        return gist_of(
-            _without_surroundings(self.result or "") if self.is_page else self.result or "", most
-        )
+        return gist_of(_without_surroundings(text) if self.is_page else text, most)
 
     def head(self, length: int) -> str:
         """Return the call in one of its lengths, without its outcome.
