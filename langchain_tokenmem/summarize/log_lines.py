@@ -79,6 +79,9 @@ _ASKING = re.compile(
 )
 """Beginning of a request, before the work: `Can you` of `Can you add a test?`."""
 
+_HEADING = re.compile(r"\s*[A-Z]{4,}\n")
+"""A first line such as `DISCUSSION`, which some agents write before every answer."""
+
 _CODE_MARK = re.compile(r"\[code[^\]]*\]")
 _SHORT_NOTE = 40
 _BEGINNING = 1_000
@@ -206,7 +209,7 @@ def _spoken(
 ) -> Piece | None:
     if not without_line_breaks(text):
         return None
-    whole, text = text, own_words(text) if role == "human" else text
+    whole, text = text, own_words(text) if role == "human" else _HEADING.sub("", text, count=1)
     if role == "human" or not has_calls:
         kind, who = (Kind.USER, "User") if role == "human" else (Kind.ANSWER, "Assistant")
         known = _NOT_IN_NAMES.sub(" ", speaker or "")[:_LONGEST_NAME].strip()
@@ -346,30 +349,39 @@ def _without_references(text: str) -> str:
     return _LIKE_REFERENCE.sub("(", text)
 
 
-_LEFT_OUT = "(…, "
+_LEFT_OUT, _ARROW, _FAILED, _SAME = "(…, ", " → ", "failed: ", "the same"
 _ARGUMENT = re.compile(r"[\w-]+=")
+_SHORT_RESULT = len(f"{_FAILED}{_SAME}")
 
 
-def without_same(arguments: str, before: str) -> str:
-    """Return a call's arguments without the first ones, if the call before it has them, too.
+def without_same(call: str, before: str) -> str:
+    """Return a call without the first arguments and the result, if the call before it has them too.
+
+    Args:
+        call: Its arguments and result.
+        before: Those of the call before it.
 
     Example:
         >>> without_same("(repo=lights, issue=28)", "(repo=lights, issue=27)")
         '(…, issue=28)'
     """
-    given = [text.partition(" → ")[0] for text in (arguments, before)]
-    same = commonprefix(given).rpartition(", ")[0]  # noqa: RUF071 (no paths)
-    shorter = f"{_LEFT_OUT}{arguments[len(same) + 2 :]}"
-    is_clear = len(same) > len(_LEFT_OUT) and with_same(shorter, before) == arguments
-    return shorter if is_clear else arguments
+    (given, arrow, result), (earlier, _, known) = call.partition(_ARROW), before.partition(_ARROW)
+    same = commonprefix([given, earlier]).rpartition(", ")[0]  # noqa: RUF071 (no paths)
+    shorter = f"{_LEFT_OUT}{given[len(same) + 2 :]}"
+    is_clear = len(same) > len(_LEFT_OUT) and with_same(shorter, before) == given
+    if result == known and len(result) > _SHORT_RESULT:
+        result = f"{_FAILED if result.startswith(_FAILED) else ''}{_SAME}"
+    return f"{shorter if is_clear else given}{arrow}{result}"
 
 
-def with_same(arguments: str, before: str) -> str:
-    """Return a call's arguments with those that `without_same` has left out."""
-    rest = arguments.removeprefix(_LEFT_OUT)
+def with_same(call: str, before: str) -> str:
+    """Return a call with the arguments and the result that `without_same` has left out."""
+    (given, arrow, result), (earlier, _, known) = call.partition(_ARROW), before.partition(_ARROW)
+    rest = given.removeprefix(_LEFT_OUT)
     first = _ARGUMENT.match(rest)
-    start = before.partition(" → ")[0].find(f", {first[0]}") if rest != arguments and first else -1
-    return f"{before[: start + 2]}{rest}" if start >= 0 else arguments
+    start = earlier.find(f", {first[0]}") if rest != given and first else -1
+    whole = f"{earlier[: start + 2]}{rest}" if start >= 0 else given
+    return f"{whole}{arrow}{known if result.removeprefix(_FAILED) == _SAME else result}"
 
 
 # --- lines of earlier entries

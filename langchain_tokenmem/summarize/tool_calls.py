@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import PurePath
 from typing import Any
 
@@ -69,6 +70,10 @@ _AROUND_PAGE = re.compile(
 """The footer of a page, and a line of several links."""
 _MENU, _DIGIT = 2, re.compile(r"\d")
 """Most words of a line of a menu, which has no number."""
+_NUMBERED = re.compile(r" *(\d+)[:|→\t]")
+"""Beginning of a line of a file as `cat -n` prints it."""
+_FEWEST_NUMBERED = 5
+_FILE = re.compile(r"[\w./@~+-]*/([\w@~+-][\w.@~+-]*\.\w+)")
 _STRUCTURED = re.compile(r"Returning structured response: ")
 """Beginning of the result that LangChain gives to a structured answer, which repeats it."""
 _IMPORTS = re.compile(r"(?:(?:import [\w., ]+|from [\w.]+ import [\w*, ]+)?\n)+")
@@ -99,6 +104,7 @@ class ToolCall:
         failed_before: How often the same call has failed before.
         pairs: Keys and values of a result that is data; None for a plain text.
         outline: Title and headings of a document.
+        part: Numbers of the lines, of a result that shows lines of a file with their numbers.
         size: Size of the result as a text; of one line of words its beginning; of an argument
             that the tool returns as it was, such as a checked query, only that.
     """
@@ -112,6 +118,7 @@ class ToolCall:
     failed_before: int = 0
     pairs: list[tuple[str, str]] | None = None
     outline: tuple[str, list[str]] = ("", [])
+    part: str = ""
     size: str = field(default="no result", repr=False)
 
     @cached_property
@@ -150,6 +157,7 @@ class ToolCall:
             return
         self.result = ends_of(text)
         self.pairs, self.size = values_in(text) or (None, _size_of(text))
+        self.part = _part_of_file(self.result) if self.pairs is None else ""
         path = path_of(self.args)
         if self.pairs is None and (not path or PurePath(path).suffix.lower() in _DOCUMENTS):
             self.outline = outline_of(self.result, is_read=self.kind is CallKind.READ)
@@ -178,10 +186,17 @@ class ToolCall:
         return f" → {before}{gist}"
 
     def _gist(self, most: int) -> str:
-        """Return a result within so many characters; of a document its title and headings."""
+        """Return a result within so many characters; of a document its title and headings.
+
+        Of numbered lines of a file: their numbers, and the file if the call does not name it.
+        """
         (title, headings), text = self.outline, self.result or ""
         if title and len(_line(text)) > most:
             return _listed(title, headings, most)
+        if self.part and len(_line(text)) > most:
+            file = _FILE.search(text.partition("\n")[0])
+            is_new = file is not None and file[1] not in as_json(self.args)
+            return f"{file[1]}, {self.part}" if file and is_new else self.part
         return gist_of(_without_surroundings(text) if self.is_page else text, most)
 
     def head(self, length: int) -> str:
@@ -254,6 +269,15 @@ def _whole_line(failure: str, text: str) -> str:
     stem = failure.rstrip("…")
     start = text.find(stem) if stem != failure else -1
     return cut_at_words(text[start:] if start >= 0 else without_line_breaks(stem), _FAILURE)
+
+
+def _part_of_file(text: str) -> str:
+    """Return which lines of a file a text shows, such as `lines 120-180`; else nothing."""
+    numbers = [int(found[1]) for found in map(_NUMBERED.match, text.splitlines()) if found]
+    gaps = sum(after - before != 1 for before, after in pairwise(numbers))
+    if len(numbers) < _FEWEST_NUMBERED or gaps > 1:  # a long text is read at its two ends
+        return ""
+    return f"lines {numbers[0]}-{numbers[-1]}"
 
 
 def _times(count: int) -> str:

@@ -13,6 +13,14 @@ from tests.summarize.test_extractive import call, condensed, entry_of, lines
 
 RECORDS = "- id: '4'\n  subject: Offsite in May\n  body: We meet at the lake, the bus is late."
 EDITOR = "[File: a.py (300 lines)]\n1:import os\n(299 more lines below)\nbash-$"
+WINDOW = "\n".join(
+    ["[File: /a/b/shop.py (900 lines total)]", *(f"{n}:{n} * x" for n in range(70, 170))]
+)
+SNIPPET = "\n".join(f"{n:6}\t    price = {n} * net  # of an invoice" for n in range(120, 160))
+LINT = """Your proposed edit has introduced new syntax error(s). Please retry.
+ERRORS:
+- E999 SyntaxError: invalid syntax
+1:x ="""
 
 
 @pytest.mark.parametrize(
@@ -21,6 +29,10 @@ EDITOR = "[File: a.py (300 lines)]\n1:import os\n(299 more lines below)\nbash-$"
         ("94:)\nThe file has a class.\nx = (1,\n" + "2,\n" * 200 + ")", "The file has a class."),
         ('content: "Notes\n' + "of the day\n" * 99 + "size: 1691", "of the day … size: 1691"),
         (EDITOR, "[File: a.py (300 lines)] 1:import os"),
+        (WINDOW, "shop.py, lines 70-169"),
+        (SNIPPET, "lines 120-159"),
+        ("\n".join(f"{n}: {n} items of the list" for n in (3, 9, 12, 40, 41, 50)), "3: 3 items"),
+        (LINT, "failed: E999 SyntaxError: invalid syntax"),
         ("{[1]: 2}", "{[1]: 2}"),
         (RECORDS, "id=4, subject=Offsite in May"),
         ("name      : 0.12\nlongest   : 0.14\nshortest  : 0.15\n", "name=0.12, longest=0.14"),
@@ -139,18 +151,24 @@ def test_arguments_that_tell_calls_apart_are_shown_and_the_same_ones_once():
 
 TEXTS = st.sampled_from(["lights", "", "a, issue=2", "…", '["x", "y"]', "(b", "27", "ship=1"])
 ARGUMENTS = st.dictionaries(st.sampled_from(["repo", "ship", "at", "issue"]), TEXTS, min_size=2)
+RESULTS = st.sampled_from(["", " → ok", " → failed: no such harbour", " → 27 ships are in → out"])
 
 
-@given(st.lists(ARGUMENTS, min_size=2, max_size=4))
-def test_arguments_that_a_line_leaves_out_can_be_found_before_it(calls):
-    texts = [f"({', '.join(f'{key}={text}' for key, text in one.items())})" for one in calls]
+@given(st.lists(st.tuples(ARGUMENTS, RESULTS), min_size=2, max_size=4))
+def test_what_a_line_leaves_out_can_be_found_before_it(calls):
+    texts = [
+        f"({', '.join(f'{key}={text}' for key, text in arguments.items())}){result}"
+        for arguments, result in calls
+    ]
     before = texts[0]
     for text, shown in zip(texts[1:], map(without_same, texts[1:], texts), strict=True):
         assert len(shown) <= len(text)
         before = with_same(shown, before)
         assert before == text
     before, text = "(at=pier, b=2) → failed: x, y=1", "(at=pier, b=2) → failed: x, y=2"
-    assert without_same(text, before) == "(…, b=2) → failed: x, y=2", "a result is not compared"
+    assert without_same(text, before) == "(…, b=2) → failed: x, y=2", "no part of a result"
+    same = "(ship=2) → failed: there is no such harbour"
+    assert without_same(same, same.replace("2", "1")) == "(ship=2) → failed: the same"
 
 
 # Values of results

@@ -384,3 +384,9 @@ def test_a_short_line_begins_after_thanks_and_greetings():
     for kept in ("No, never", "Great, cancel it", "Danke, nein", "谢谢不要删除数据库"):
         [line] = lines(HumanMessage(said.replace("Thanks, Ann", kept)), max_tokens=32)
         assert line.startswith(f"User: {kept}!")
+
+
+def test_a_heading_before_every_answer_is_left_out():
+    said = AIMessage("DISCUSSION\nThe depot in Oslo has moved the parcel again.")
+    assert lines(said) == ["Assistant: The depot in Oslo has moved the parcel again."]
+    assert lines(AIMessage("DONE")) == ["Assistant: DONE"]

@@ -215,7 +215,9 @@ _PLACE = (
     r"|[^\s(:]{1,120}\(\d{1,9}(?:,\d{1,9})?\): ?){0,3}?"
 )
 """Programs and places in a file before the text of an error: `/bin/sh: 1: cd: `, `a.go:3:1: `."""
-_EXCEPTION = r"(?-i:(?:[\w$]{1,40}\.){0,8}[A-Z]\w{0,60}?(?:Error|Exception)[:(])"
+_EXCEPTION = (
+    r"(?-i:(?:[A-Z]{1,3}\d{3,4} )?(?:[\w$]{1,40}\.){0,8}[A-Z]\w{0,60}?(?:Error|Exception)[:(])"
+)
 _ERROR = (
     rf"(?:(?:\w{{1,30}} ){{0,3}}(?<!background on this )error|exception)\b{_NO_FIGURE}(?:\[\w+\])?"
     r"(?= ?[:)\[>]| \((?!s\))| -?\d{3,6}\b| (?:in|at|from|occurred|response)\b"
@@ -301,4 +303,4 @@ def _error_text(lines: Sequence[str]) -> str:
     line = lines[0].strip()
     if line.endswith(":"):  # the error itself is below
         line = " ".join([line, *map(str.strip, lines[1:2])])
-    return clean_line(line.removeprefix("E  "))
+    return clean_line(line.removeprefix("E  ").removeprefix("- "))
