@@ -263,6 +263,27 @@ class TokenBudget:
             shares=shares,
         )
 
+    def with_fold_at(self, tokens: float) -> TokenBudget:
+        """Return this budget with thresholds and shares of a smaller window, and the same limit.
+
+        Args:
+            tokens: Size of a request at which a summary is due; from `summarize_at` on nothing
+                changes.
+        """
+        scale = min(1.0, tokens / self.summarize_tokens)
+        shares = replace(
+            self.shares,
+            recent=scale * self.shares.recent,
+            summary=scale * self.shares.summary,
+        )
+        return replace(
+            self,
+            compact_at=scale * self.compact_at,
+            summarize_at=scale * self.summarize_at,
+            target=scale * self.target,
+            shares=shares,
+        )
+
     def for_counts(self, *, exact: bool) -> TokenBudget:
         """Return this budget with the margin for exact or estimated counts."""
         if self.margin is not None:

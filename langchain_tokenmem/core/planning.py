@@ -85,12 +85,14 @@ class _FoldReason:
         reason: Its name.
         forced: Whether it is done even if it frees little.
         to_recent: Whether everything but the recent share is folded.
+        tokens: Size that made it due; None for the budget's own.
         messages: Minimum number of messages to fold.
     """
 
     reason: Reason
     forced: bool = False
     to_recent: bool = False
+    tokens: float | None = None
     messages: int = 0
 
 
@@ -126,24 +128,27 @@ def plan(
     due = _fold_reason(context, before, budget, policy.trigger, force=force, is_cold=is_cold)
     if due is None and before <= budget.compact_tokens:
         return idle
-    recent = _recent_start(context, budget)
-    shorter = _shorten_old_results(context, budget, recent)
+    aim = budget.with_fold_at(due.tokens) if due and due.tokens else budget
+    recent = _recent_start(context, aim)
+    shorter = _shorten_old_results(context, aim, recent)
     after = request_tokens(shorter)
-    pays = _pays(before, after, budget) or (is_cold and after < before)
-    enough = steps == "shorten" or after <= budget.target_tokens
+    pays = _pays(before, after, aim) or (is_cold and after < before)
+    enough = steps == "shorten" or after <= aim.target_tokens
     may_suffice = steps != "all" or due is None or not (due.to_recent or due.messages)
     if pays and enough and may_suffice:
         return Plan("compact_at", shorter.cuts, 0, before, after)
     if due is None or steps != "all":
         return idle
-    log = LogForecast.of(shorter, budget, may_condense=may_condense)
+    log = LogForecast.of(shorter, aim, may_condense=may_condense)
     recent = min(recent, _window_start(context, policy.window))
     if (shown := context.rules.max_messages) is not None:
         # What no view shows any more is not recent: the next summary includes it.
         recent = max(recent, _window_start(context, shown))
-    folded = replace(_plan_fold(shorter, budget, log, recent=recent, due=due), before=before)
+    target = aim.target_tokens
+    folded = _plan_fold(shorter, budget, log, target=target, recent=recent, due=due)
+    folded = replace(folded, before=before)
     # The lines of the new entry may exceed the target: what is folded has no other place.
-    pays = _pays(before, folded.after, budget, entry=folded.log.entry_tokens)
+    pays = _pays(before, folded.after, aim, entry=folded.log.entry_tokens)
     if folded.fold and (due.forced or pays):
         return folded
     if due.reason == "limit" and folded.cuts != idle.cuts:
@@ -178,21 +183,47 @@ def _fold_reason(
         return _FoldReason("manual", forced=True, to_recent=True)
     if trigger is None:
         return None
-    if before > budget.limit:
-        return _FoldReason("limit", forced=True)
     messages = sum(len(group.source.messages) for group in context.tail)
+    own = _triggered(trigger, before, messages, budget) if trigger.clauses else None
+    if before > budget.limit:
+        least = own.messages if own else 0
+        return _FoldReason("limit", forced=True, messages=least)
     over = messages - (context.rules.max_tail_messages or messages)
     if over > 0:
         return _FoldReason("tail", forced=True, messages=over + TAIL_BATCH)
     if trigger.clauses:
-        has = {"tokens": before, "fraction": before / budget.context_window, "messages": messages}
-        is_due = any(all(has[kind] >= size for kind, size in c.items()) for c in trigger.clauses)
-        due = _FoldReason("summarize_at", forced=True, to_recent=True)
-    elif is_cold and before > budget.compact_tokens:
-        return _FoldReason("cold", forced=True)
-    else:
-        is_due, due = before > budget.summarize_tokens, _FoldReason("summarize_at")
-    return due if is_due else None
+        return own
+    is_cold = is_cold and before > budget.compact_tokens
+    due = _FoldReason("cold", forced=True) if is_cold else _FoldReason("summarize_at")
+    return due if is_cold or before > budget.summarize_tokens else None
+
+
+def _triggered(
+    trigger: Trigger, tokens: int, messages: int, budget: TokenBudget
+) -> _FoldReason | None:
+    """Return the reason for a fold if a clause of a trigger holds.
+
+    It is decided as one at `summarize_at`, with thresholds in proportion to the clause's tokens,
+    and leaves half of its messages: or it would soon be due again.
+    """
+    window = budget.context_window
+    has = {"tokens": tokens, "fraction": tokens / window, "messages": messages}
+    reached = [
+        clause
+        for clause in trigger.clauses
+        if all(has[kind] >= size for kind, size in clause.items())
+    ]
+    if not reached:
+        return None
+    sizes = [clause["tokens"] for clause in reached if "tokens" in clause]
+    sizes += [clause["fraction"] * window for clause in reached if "fraction" in clause]
+    counts = [int(clause["messages"]) for clause in reached if "messages" in clause]
+    return _FoldReason(
+        "summarize_at",
+        forced=bool(counts),
+        messages=messages - min(counts) // 2 if counts else 0,
+        tokens=min(sizes, default=None),
+    )
 
 
 def _recent_start(context: ContextParts, budget: TokenBudget) -> int:
@@ -267,6 +298,7 @@ def _plan_fold(
     budget: TokenBudget,
     log: LogForecast,
     *,
+    target: int,
     recent: int,
     due: _FoldReason,
 ) -> Plan:
@@ -277,7 +309,7 @@ def _plan_fold(
     the limit forces the change, and without the cut a fold would be due again at once.
     """
     newest = context.newest_start()
-    fold = fewest_folds(context, budget.target_tokens, within=newest, log=log)
+    fold = fewest_folds(context, target, within=newest, log=log)
     fold = newest if fold is None else fold
     fold = max(fold, recent if due.to_recent else 0, _groups_with(context, due.messages))
     rest = context.with_folded(fold)

@@ -185,8 +185,7 @@ class SummaryPolicy:
 
     Attributes:
         trigger: When a summary is due; None for never.
-        window: Messages that a manual summary, or one due by a custom trigger, leaves verbatim if
-            `target` allows.
+        window: Messages that a manual summary leaves verbatim if `target` allows.
     """
 
     trigger: Trigger | None = Trigger()

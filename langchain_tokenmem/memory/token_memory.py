@@ -94,7 +94,8 @@ class TokenMemory(ErasableMemory, Closeable):
         counter: Counts tokens; default: by the called model, else `budget.model`.
         trigger: When a summary is due, in LangChain's form: `("fraction", 0.8)`,
             `("messages", 40)`, `{"tokens": 6_000, "messages": 10}` if both must be reached, or a
-            list, any item of which is enough. Default: the budget's `summarize_at`; None for never.
+            list, any item of which is enough. A summary leaves about half of such a size. Default:
+            the budget's `summarize_at`; None for never.
         request: Rules for the messages of every request: `RequestRules(pin_first=False)`.
         recall: Recalls old messages that match the newest question; None to turn it off.
         notes: Notebook of kept notes.

@@ -244,7 +244,7 @@ class ModeSettings(MadeSettings):
     name: str = "conversation"
     """`conversation`, `code`, `reasoning`, or your own."""
     window: int | None = Field(default=None, examples=[20])
-    """Messages that stay verbatim, at least."""
+    """Messages that a summary by hand leaves verbatim, at least."""
     sections: list[str] | None = Field(default=None, examples=[["facts", "topics"]])
     """Sections that are shown."""
     summarization: bool = True

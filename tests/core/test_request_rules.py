@@ -49,6 +49,23 @@ def test_trigger_conditions_combine_by_any_or_all(trigger, due):
     assert bool(memory.compact(messages)["summary"]) == due
 
 
+@pytest.mark.parametrize("window", [8_000, 128_000])
+@pytest.mark.parametrize("trigger", [("messages", 40), ("tokens", 1_000), ("fraction", 0.05)])
+def test_a_fold_by_a_trigger_leaves_room_for_many_messages(trigger, window):
+    """Below the recent share it would fold nothing, or one message at each call."""
+    memory, messages, state, folds = memory_of(window, trigger=trigger), [], None, 0
+    kind, size = trigger
+    size = size * window if kind == "fraction" else size
+    while memory.count(messages).tokens < 8_000:
+        messages += talk(1, len(messages) // 2)
+        before, (state, view) = state, memory.compact_and_view(messages, state)
+        folds += before is not None and before["summary"] != state["summary"]
+        tail = len(messages) - (state["summary"]["covered"] if state["summary"] else 0)
+        assert (tail if kind == "messages" else view.usage.input_tokens) < size
+        assert memory.compact(messages, state) == state
+    assert 0 < folds <= len(messages) / (20 if kind == "messages" else 8), folds
+
+
 @pytest.mark.slow
 def test_a_cap_on_the_tail_moves_in_batches_of_ten():
     memory = memory_of(max_tail_messages=30)

@@ -65,7 +65,7 @@ class ModeProfile:
 
     Attributes:
         name: Name of the mode; it is in the state and in the request.
-        window: Minimum messages that stay verbatim, if the budget allows.
+        window: Minimum messages that a summary by hand leaves verbatim, if the budget allows.
         sections: Names of the sections that are shown, in order; from `SECTIONS`.
         summarization: Whether older messages are summarized.
         recall_k: Maximum messages that recall returns.
