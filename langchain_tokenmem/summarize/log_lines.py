@@ -79,7 +79,7 @@ _ASKING = re.compile(
 )
 """Beginning of a request, before the work: `Can you` of `Can you add a test?`."""
 
-_HEADING = re.compile(r"\s*[A-Z]{4,}\n")
+_HEADING = re.compile(r"\A\s*[A-Z]{4,}\n")
 """A first line such as `DISCUSSION`, which some agents write before every answer."""
 
 _CODE_MARK = re.compile(r"\[code[^\]]*\]")

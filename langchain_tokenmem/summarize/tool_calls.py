@@ -70,7 +70,7 @@ _AROUND_PAGE = re.compile(
 """The footer of a page, and a line of several links."""
 _MENU, _DIGIT = 2, re.compile(r"\d")
 """Most words of a line of a menu, which has no number."""
-_NUMBERED = re.compile(r" *(\d+)[:|→\t]")
+_NUMBERED = re.compile(r" *(\d{1,7})[:|→\t]")
 """Beginning of a line of a file as `cat -n` prints it."""
 _FEWEST_NUMBERED = 5
 _FILE = re.compile(r"[\w./@~+-]*/([\w@~+-][\w.@~+-]*\.\w+)")
@@ -194,7 +194,7 @@ class ToolCall:
         if title and len(_line(text)) > most:
             return _listed(title, headings, most)
         if self.part and len(_line(text)) > most:
-            file = _FILE.search(text.partition("\n")[0])
+            file = _FILE.search(text[: _GISTS[-1]].partition("\n")[0])
             is_new = file is not None and file[1] not in as_json(self.args)
             return f"{file[1]}, {self.part}" if file and is_new else self.part
         return gist_of(_without_surroundings(text) if self.is_page else text, most)
@@ -274,10 +274,10 @@ def _whole_line(failure: str, text: str) -> str:
 def _part_of_file(text: str) -> str:
     """Return which lines of a file a text shows, such as `lines 120-180`; else nothing."""
     numbers = [int(found[1]) for found in map(_NUMBERED.match, text.splitlines()) if found]
-    gaps = sum(after - before != 1 for before, after in pairwise(numbers))
-    if len(numbers) < _FEWEST_NUMBERED or gaps > 1:  # a long text is read at its two ends
-        return ""
-    return f"lines {numbers[0]}-{numbers[-1]}"
+    steps = [after - before for before, after in pairwise(numbers) if after - before != 1]
+    is_one = not steps or (len(steps) == 1 and steps[0] > 1)  # a long text is read at its two ends
+    is_part = is_one and len(numbers) >= _FEWEST_NUMBERED
+    return f"lines {numbers[0]}-{numbers[-1]}" if is_part else ""
 
 
 def _times(count: int) -> str:

@@ -32,6 +32,8 @@ ERRORS:
         (WINDOW, "shop.py, lines 70-169"),
         (SNIPPET, "lines 120-159"),
         ("\n".join(f"{n}: {n} items of the list" for n in (3, 9, 12, 40, 41, 50)), "3: 3 items"),
+        (f"{SNIPPET}\n{SNIPPET}", "120 price = 120"),
+        ("\n".join(["9" * 5_000 + ":"] * 6), "6 lines"),
         (LINT, "failed: E999 SyntaxError: invalid syntax"),
         ("{[1]: 2}", "{[1]: 2}"),
         (RECORDS, "id=4, subject=Offsite in May"),
