@@ -6,15 +6,17 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from sqlalchemy import create_engine, text
 
 USER = "postgres"
+POOLER_PORT = 6543
 
 
 def server_binaries() -> Path | None:
@@ -97,3 +99,24 @@ def database(server_url: str) -> Iterator[str]:
         with admin.connect() as connection:
             connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
         admin.dispose()
+
+
+@contextmanager
+def pooled(url: str) -> Iterator[str]:
+    """Run PgBouncer in transaction mode in front of a server, and give the URL through it."""
+    folder = Path(unquote(url.partition("host=")[2]))
+    settings = folder / "pgbouncer.ini"
+    settings.write_text(
+        f"[databases]\n* = host={folder} user={USER}\n[pgbouncer]\nlisten_addr=\n"
+        f"listen_port={POOLER_PORT}\nunix_socket_dir={folder}\nauth_type=any\n"
+        "pool_mode=transaction\n"
+    )
+    command = [*as_user(), "pgbouncer", "-q", str(settings)]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as process:
+        try:
+            until = time.monotonic() + 30
+            while not (folder / f".s.PGSQL.{POOLER_PORT}").exists() and time.monotonic() < until:
+                time.sleep(0.02)
+            yield f"{url}&port={POOLER_PORT}"
+        finally:
+            process.terminate()

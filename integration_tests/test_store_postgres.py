@@ -1,5 +1,6 @@
 """The same store on PostgreSQL, and beside it SQLite: one API, one behaviour."""
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
+from postgres import pooled
 from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.schema import CreateSchema
 from stored_turns import turn
@@ -53,6 +55,28 @@ def test_a_pool_without_a_free_connection_is_a_clear_error(postgres):
     with engine.connect(), pytest.raises(StoreError, match="in use, and nothing was stored"):
         TranscriptStore(engine=engine).add("s", [HumanMessage("Hello.")])
     engine.dispose()
+
+
+@pytest.mark.skipif(shutil.which("pgbouncer") is None, reason="PgBouncer is not installed")
+def test_stores_behind_a_pooler_do_not_run_the_prepared_statements_of_others(postgres):
+    with pooled(postgres) as url, TranscriptStore(url) as one, TranscriptStore(url) as other:
+        for number in range(8):  # psycopg prepares what it runs more often than five times
+            one.add("one", [HumanMessage(f"one {number}")])
+            other.add("other", [HumanMessage(f"other {number}")])
+            assert other.count("other") == one.count("one") == number + 1
+
+        engines = [create_engine(url), create_engine(url)]  # of an application: left as they are
+        stores = [TranscriptStore(engine=engine) for engine in engines]
+
+        def add() -> None:
+            for number in range(10):
+                for store in stores:
+                    store.add("s", [HumanMessage(f"s {number}")])
+
+        with pytest.raises(StoreError, match="Behind PgBouncer, create the engine with"):
+            add()
+        for engine in engines:
+            engine.dispose()
 
 
 def test_an_engine_of_the_application_with_a_schema_of_its_own(postgres):

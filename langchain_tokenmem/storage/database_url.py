@@ -1,4 +1,4 @@
-"""The address of a database: a URL, or the path of a SQLite file."""
+"""The address of a database: a URL, the path of a SQLite file, or an application's engine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any
 
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from langchain_tokenmem.core.argument_checks import described
@@ -93,6 +93,24 @@ def about_async(driver: str) -> str:
         f"{driver} is an async driver; the store's own threads do the waiting{instead}. Every "
         f"method of the store has an async twin."
     )
+
+
+def checked_engine(engine: Any) -> Engine:
+    """Return an application's engine.
+
+    Raises:
+        ConfigurationError: When it cannot be used.
+    """
+    driver = getattr(getattr(engine, "url", None), "drivername", "")
+    if getattr(getattr(engine, "dialect", None), "is_async", False):
+        raise ConfigurationError(about_async(driver))
+    if not isinstance(engine, Engine) or engine.dialect.name != "postgresql":
+        what = f"of {engine.dialect.name}" if isinstance(engine, Engine) else type(engine).__name__
+        raise ConfigurationError(
+            f"engine= is {what}; it is an SQLAlchemy engine of PostgreSQL. A SQLite file is opened "
+            f'by its URL: TranscriptStore("sqlite:///memory.db").'
+        )
+    return engine
 
 
 def _supported(address: URL) -> URL:
