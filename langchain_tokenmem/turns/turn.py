@@ -284,8 +284,8 @@ class Turn:
             view = engine.sendable(engine.prepare(snapshot.newest, state, **options))[1]
             if view.left_out:
                 unread = len(snapshot.messages) - len(snapshot.newest)
-                warning = f"{unread:,} messages before them wait to be summarized."
-                warnings = (*view.warnings, warning)
+                # Without their number, which grows: each text is logged once.
+                warnings = (*view.warnings, "Messages before them wait to be summarized, too.")
                 return replace(view, left_out=view.left_out + unread, warnings=warnings)
         # If the newest ones fit, no marker represents the others.
         call = snapshot.call or engine.prepare(snapshot.messages, state, **options)

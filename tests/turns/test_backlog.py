@@ -65,13 +65,20 @@ def test_each_message_behind_the_pointer_is_in_one_part_and_no_part_splits_a_cal
 
 
 @pytest.mark.slow
-def test_a_first_contact_counts_what_is_left_out_and_says_that_it_waits(store):
+def test_a_first_contact_counts_what_is_left_out_and_says_that_it_waits(store, caplog):
     gate, said = Gate(), [*talk(120, words=12), HumanMessage("And now?", id="last")]
     memory = memory_of(BUDGET, summarizer=gate.model)
     store.add("s", said)
-    view = TokenMemoryChatHistory("s", memory=memory, store=store).view()
+    history = TokenMemoryChatHistory("s", memory=memory, store=store)
+    view = history.view()
+    for number in range(3):
+        more = [AIMessage("Yes. " * 40, id=f"y{number}"), HumanMessage("And?", id=f"q{number}")]
+        history.add_messages(more)
+        history.view()
     gate.open.set()
     memory.close()
     shown = {message.id for message in view.messages}
     assert view.left_out == sum(message.id not in shown for message in said)
-    assert any("wait to be summarized" in warning for warning in view.warnings)
+    waits = "Messages before them wait to be summarized, too."
+    assert waits in view.warnings
+    assert caplog.text.count("wait to be summarized") == 1
