@@ -85,7 +85,7 @@ class _FoldReason:
         reason: Its name.
         forced: Whether it is done even if it frees little.
         to_recent: Whether everything but the recent share is folded.
-        tokens: Size that made it due; None for the budget's own.
+        tokens: Size of the request at which it is due; None for the budget's own.
         messages: Minimum number of messages to fold.
     """
 
@@ -111,7 +111,7 @@ def plan(
     Args:
         context: The conversation under its state, no message over its share (`cap_messages`).
         budget: The thresholds.
-        force: Fold everything outside the recent share, even below the thresholds.
+        force: Fold about half of the request, even below the thresholds.
         policy: When a summary is due.
         steps: Which steps may be taken.
         may_condense: Whether older entries of the running summary may be condensed.
@@ -180,7 +180,7 @@ def _fold_reason(
 ) -> _FoldReason | None:
     """Return the reason for folding groups, or None."""
     if force:
-        return _FoldReason("manual", forced=True, to_recent=True)
+        return _FoldReason("manual", forced=True, to_recent=True, tokens=before)
     if trigger is None:
         return None
     messages = sum(len(group.source.messages) for group in context.tail)

@@ -224,7 +224,7 @@ class CompactionOptions(RequestOptions, total=False):
     """Options of every method that compacts; each is optional.
 
     Attributes:
-        force: Fold everything but the recent share, even below the thresholds.
+        force: Fold about half of the request, even below the thresholds.
         instruction: Instruction for this one summary.
         steps: `shorten` only shortens old tool results; `shorten_if_enough` does so
             only if that is enough; by default both steps are taken.

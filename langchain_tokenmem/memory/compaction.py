@@ -106,7 +106,7 @@ class Compaction:
         engine: The memory's settings.
         call: The request under the previous state.
         summarize: Calls the summarizer.
-        force: Fold everything but the recent share.
+        force: Fold about half of the request.
         steps: Steps that may be taken.
         instruction: Instruction for the summarizer; makes a summary due.
     """
@@ -150,7 +150,7 @@ class Compaction:
 
         Args:
             context: The conversation under its state.
-            force: Fold everything but the recent share.
+            force: Fold about half of the request.
             may_condense: Whether older entries of the running summary may be condensed.
         """
         budget, policy, mode = self.call.budget, self.engine.policy, self.call.mode

@@ -63,7 +63,7 @@ async def atake_turn(conversation: Conversation, request: TurnRequest) -> TurnRe
 
 
 def compact_now(conversation: Conversation, request: TurnRequest) -> MemoryState:
-    """Fold everything but the recent share into the summary, regardless of thresholds.
+    """Fold about half of the request into the summary, regardless of thresholds.
 
     Raises:
         SummaryError: When the summarizer failed; then nothing is changed.
@@ -173,7 +173,7 @@ class Turn:
             self._start_summary(snapshot, due)
 
     def compacted(self, summarize: Summarize) -> MemoryState:
-        """Fold everything but the recent share into the summary, and commit it."""
+        """Fold about half of the request into the summary, and commit it."""
         engine, instruction = self.conversation.memory.engine, self.request.instruction
         if (running := self.running_summary()) is not None:  # so that no batch is paid for twice
             self._wait_for(running)

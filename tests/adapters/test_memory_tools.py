@@ -192,9 +192,9 @@ def test_tools_are_chosen_by_name():
 def test_a_call_that_the_summary_names_is_read_with_its_arguments_and_result():
     said = tool_turns(4)
     log = TokenMemory(8_000).compact(said, force=True)["summary"]["entries"][0]["text"]
-    named = next(line for line in log.splitlines() if "f 0 → " in line)[1:7]
+    named = next(line for line in log.splitlines() if "f 2 → " in line)[1:7]
     read = read_message_tool().invoke({"id": named, "state": {"messages": said}, "limit": 20_000})
-    assert read.endswith(f'\nf({{"n": 0}})\n→ {said[2].content}')
+    assert read.endswith(f'\nf({{"n": 2}})\n→ {said[10].content}')
 
 
 @pytest.mark.slow

@@ -66,6 +66,14 @@ def test_a_fold_by_a_trigger_leaves_room_for_many_messages(trigger, window):
     assert 0 < folds <= len(messages) / (20 if kind == "messages" else 8), folds
 
 
+def test_a_summary_by_hand_leaves_half_of_a_small_request_in_a_large_window():
+    memory, messages = memory_of(128_000), talk(60)
+    state = memory.compact(messages, force=True)
+    after = memory.view(messages, state).usage.input_tokens
+    assert 0.2 < after / memory.count(messages).tokens <= 0.55
+    assert 60 < state["summary"]["covered"] < 100
+
+
 @pytest.mark.slow
 def test_a_cap_on_the_tail_moves_in_batches_of_ten():
     memory = memory_of(max_tail_messages=30)

@@ -243,7 +243,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         return (await self._aview()).usage
 
     def compact(self, instruction: str | None = None) -> MemoryState:
-        """Fold everything but the recent share into the summary now.
+        """Fold about half of the request into the summary now.
 
         Args:
             instruction: Instruction for this summary.
