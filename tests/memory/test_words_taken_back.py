@@ -146,7 +146,8 @@ def test_no_request_and_no_state_of_any_door_has_words_that_the_thread_hides(nam
             values = door.graph.get_state(thread()).values
             held = [m.id for m in values["messages"] if m.type == "human"]
             if kind == "say" or not held:
-                request = door.say(*talk(21 + number + place % 3, 20 + number))
+                first = 20 + 3 * number  # no message is said again after its removal
+                request = door.say(*talk(first + 1 + place % 3, first))
                 assert [one for one in gone if secret(one) in request + kept(door.state())] == []
                 continue
             key = held[place % len(held)]
