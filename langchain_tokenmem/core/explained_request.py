@@ -20,6 +20,7 @@ from langchain_tokenmem.core.explanation import (
 )
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
 from langchain_tokenmem.core.messages import REFERENCES, reference, role_of, speaker_of
+from langchain_tokenmem.core.request_options import Trigger
 from langchain_tokenmem.core.shortening import apply_cut, apply_cuts
 from langchain_tokenmem.state import ChangeMade, MemoryState, SummaryEntry
 
@@ -33,6 +34,7 @@ def explanation_of(
     *,
     context: ContextParts,
     budget: TokenBudget,
+    trigger: Trigger | None,
     state: MemoryState,
     counted_by: Callable[[], str],
 ) -> Explanation:
@@ -42,6 +44,7 @@ def explanation_of(
         view: The view.
         context: Its parts, fitted to the limit.
         budget: Its budget.
+        trigger: When a summary is due; None for only by hand.
         state: The state from which it was made.
         counted_by: How its tokens are counted.
     """
@@ -50,7 +53,7 @@ def explanation_of(
         tokens=view.usage.input_tokens,
         limit=view.usage.max_tokens,
         window=budget.context_window,
-        threshold=budget.summarize_tokens,
+        due=trigger.due(budget) if trigger is not None else "only by hand",
         parts=_part_tree(context, view.usage.parts, view.usage.input_tokens),
         hidden=Hidden(_summarized(context, state), _shortened(context), view.left_out),
         change=change_between(None, state),

@@ -165,7 +165,7 @@ class Explanation:
         tokens: Its tokens.
         limit: Maximum tokens allowed.
         window: The model's window, in tokens.
-        threshold: Tokens from which a summary is due (`summarize_at`).
+        due: When a summary is due, such as `at 102,400 tokens`.
         parts: Its tokens, as a tree that adds up.
         hidden: What it does not show in full.
         change: The newest change in what the model sees; None if nothing is hidden.
@@ -182,7 +182,7 @@ class Explanation:
     tokens: int
     limit: int
     window: int
-    threshold: int
+    due: str
     parts: Part
     hidden: Hidden
     change: Change | None
@@ -214,7 +214,7 @@ def _report(explanation: Explanation) -> Iterator[str]:
         name += f" of {shorten(explanation.session, 24, placeholder='...')!r}"
     used = f"{explanation.tokens:,} of {explanation.limit:,} tokens"
     yield f"{name[0].upper()}{name[1:]}: {used}, {_many(len(explanation.messages), 'message')}"
-    yield f"Window {explanation.window:,}; a summary is due at {explanation.threshold:,}"
+    yield f"Window {explanation.window:,}; summaries {explanation.due}"
     yield f"Counted by: {explanation.counted_by}"
     yield ""
     for part in filter(lambda part: part.tokens, explanation.parts.children):

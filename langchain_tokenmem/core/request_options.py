@@ -161,6 +161,18 @@ class Trigger:
             raise ConfigurationError(f'trigger is {given!r:.100}; pass "auto", None, {_FORMS}.')
         return cls(tuple(map(_clause, clauses)))
 
+    def due(self, budget: TokenBudget) -> str:
+        """Return the sizes in words, such as `at 6,000 tokens and 40 messages`."""
+
+        def in_words(kind: str, size: float) -> str:
+            is_share = kind == "fraction"
+            count = size * budget.context_window if is_share else size
+            return f"{int(count):,} {'tokens' if is_share else kind}"
+
+        clauses = self.clauses or ({"tokens": budget.summarize_tokens},)
+        words = (" and ".join(in_words(*size) for size in clause.items()) for clause in clauses)
+        return f"at {' or '.join(words)}"
+
 
 def _is_size(given: Any) -> bool:
     """Return whether a value is a single size, not a tuple of conditions."""

@@ -326,6 +326,7 @@ class Engine:
             model=name,
             is_called=called is not None,
             mode=on,
+            trigger=self.policy.trigger if on is None or on.summarization else None,
         )
         mixes = called is not None and called.mixes and self.counter is None
         return call if is_exact or mixes else with_known_counts(call, self.counter)

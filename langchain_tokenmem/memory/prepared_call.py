@@ -17,7 +17,7 @@ from langchain_tokenmem.core.explained_request import explanation_of
 from langchain_tokenmem.core.inserted_text import recalled_ids
 from langchain_tokenmem.core.messages import NamedMessages, role_of
 from langchain_tokenmem.core.provider_format import has_bound_reasoning, limit_cache_marks
-from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.request_options import RequestOptions, Trigger
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.core.size_caps import message_cap, part_tokens, request_tokens
 from langchain_tokenmem.core.view import (
@@ -48,6 +48,7 @@ class PreparedCall:
         is_called: Whether the model itself is known, not only the name in the budget.
         ratio: The correction; None if counts are exact.
         mode: The current mode, or None.
+        trigger: When a summary is due; None for only by hand.
         provider_tokens: Tokens of the request as counted by its provider; None if it was not
             asked.
         reported: Tokens of the newest request reported by a reply; 0 until enough replies have.
@@ -64,6 +65,7 @@ class PreparedCall:
     is_called: bool
     ratio: float | None = None
     mode: ModeProfile | None = None
+    trigger: Trigger | None = None
     provider_tokens: int | None = None
     reported: int = 0
 
@@ -108,6 +110,7 @@ class PreparedCall:
                 explanation_of,
                 context=context,
                 budget=budget,
+                trigger=self.trigger,
                 state=self.state,
                 counted_by=self.counted_by,
             ),

@@ -77,6 +77,22 @@ def test_what_compact_would_do_next_is_told_before_it_is_done():
     assert change_between(state, state) is None
 
 
+@pytest.mark.parametrize(
+    ("options", "due"),
+    [
+        ({}, "at 102,400 tokens"),
+        ({"trigger": None}, "only by hand"),
+        ({"trigger": ("tokens", 6_000)}, "at 6,000 tokens"),
+        ({"trigger": {"fraction": 0.25, "messages": 40}}, "at 32,000 tokens and 40 messages"),
+        ({"trigger": [("tokens", 6_000), ("messages", 40)]}, "at 6,000 tokens or 40 messages"),
+    ],
+)
+def test_the_report_says_when_a_summary_is_due(options, due):
+    told = TokenMemory(128_000, **options).explain([HumanMessage("Hello")])
+    assert told.due == due
+    assert f"Window 128,000; summaries {due}\n" in str(told)
+
+
 def test_a_message_that_is_too_long_is_a_cut_with_a_warning_that_is_printed_whole():
     memory, long = TokenMemory(2_000), HumanMessage("Where is P-7? " * 900, id="a" * 36)
     state = memory.compact([long])
