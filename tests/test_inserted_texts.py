@@ -54,13 +54,13 @@ def call(name: str, key: str, **args: Any) -> dict[str, Any]:
     return {"name": name, "args": args, "id": key}
 
 
-def talk(turns: int) -> list[BaseMessage]:
+def talk(turns: int, dots: int = 150) -> list[BaseMessage]:
     return [
         message
         for n in range(turns)
         for message in (
-            HumanMessage(f"What costs item {n}? " + "." * 150, id=f"h{n}"),
-            AIMessage(f"Item {n} costs {n} euros. " + "." * 150, id=f"a{n}"),
+            HumanMessage(f"What costs item {n}? " + "." * dots, id=f"h{n}"),
+            AIMessage(f"Item {n} costs {n} euros. " + "." * dots, id=f"a{n}"),
         )
     ]
 
@@ -160,13 +160,13 @@ def test_the_summary_in_the_system_message(snapshot_of):
 
 
 def test_the_extractive_summary(snapshot_of):
-    memory = memory_of(4_000)
+    memory = memory_of(40_000)
     said = [
         HumanMessage("Fix `shop/cart.py`. Never touch the table orders.", id="h"),
         AIMessage("", id="a", tool_calls=[call("read", "c1", path="shop/cart.py")]),
         ToolMessage("Traceback: KeyError: 'vat' in shop/cart.py:41", id="t", tool_call_id="c1"),
         AIMessage("We decided to use Decimal instead of float, because 0.1 is not exact.", id="b"),
-        *talk(14),
+        *talk(6, dots=400),
     ]
     summary = newest_entry(memory.compact(said, force=True))
     assert summary["model"] == "extractive"
