@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,21 +17,21 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import QueuePool
 
-from langchain_tokenmem.background import renew_after_fork, seconds_left
+from langchain_tokenmem.background import renew_after_fork
 from langchain_tokenmem.errors import (
     ConfigurationError,
     CorruptStoreError,
     StoreError,
     TokenMemoryError,
 )
+from langchain_tokenmem.storage.connections import (
+    BUSY_SECONDS,
+    busy_seconds,
+    configured_for,
+    prepare_nothing_behind_a_pooler,
+)
 from langchain_tokenmem.storage.database_url import checked_engine, parsed
-from langchain_tokenmem.storage.tables import APPLICATION_ID, foreign_file, set_up
-
-BUSY_SECONDS = 30
-"""Seconds that a writer waits for another before it gives up."""
-
-_LEAST_BUSY_SECONDS = 1.0
-"""Least seconds of that wait: even a turn that has no time left waits for writers before it."""
+from langchain_tokenmem.storage.tables import foreign_file, set_up
 
 _AT_ONCE = 500
 """Maximum keys per query; old versions of SQLite accept 999 variables."""
@@ -89,9 +88,11 @@ class Database:
         self._is_read_only = "ro" in str(self.url.query.get("mode", ""))
         # A database in memory is its one connection; a file has one more, for its writer.
         self._pool_size = 1 if self._is_memory else pool_size + self.is_sqlite
+        # A pool has one time limit for all: with these places, nothing waits longer than its turn.
+        self._most_at_once = self._pool_size if self._given is None else 10_000
         self._engine: sa.Engine | None = None
         self._file: tuple[str, int, int] | None = None
-        self._writers, self._opening = threading.Lock(), threading.Lock()
+        self.renew()
         renew_after_fork(self)
 
     @contextmanager
@@ -175,7 +176,7 @@ class Database:
             self._open(about).connect() as connection,
         ):
             run = connection.exec_driver_sql
-            run(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
+            run(f"PRAGMA busy_timeout={1000 * busy_seconds():.0f}")
             run("VACUUM")
             if self._is_memory:
                 return None
@@ -194,24 +195,29 @@ class Database:
     def _transaction(
         self, engine: sa.Engine, begin: str, **options: Any
     ) -> Iterator[sa.Connection]:
-        # Setting options of an engine takes as long as a statement.
-        with engine.connect() as connection, connection.execution_options(**options).begin():
-            wait = _busy_seconds()
-            if self.is_sqlite:  # a listener could do this, too, but would slow down every statement
-                connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * wait:.0f}")
-                connection.exec_driver_sql(begin)
-            elif not options and wait < BUSY_SECONDS:  # a writer in a turn with a time limit
-                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {1000 * wait:.0f}")
-            try:
-                yield connection
-            except BaseException:
-                with suppress(SQLAlchemyError, sqlite3.Error):
-                    connection.rollback()
-                    if not self._is_memory:
-                        # While someone keeps a reference to the error, it may keep a cursor with
-                        # unread rows, and the connection would keep its old snapshot.
-                        connection.invalidate()
-                raise
+        wait = busy_seconds()
+        if not self._places.acquire(timeout=wait):
+            raise PoolTimeoutError("no connection is free")
+        try:
+            # Setting options of an engine takes as long as a statement.
+            with engine.connect() as connection, connection.execution_options(**options).begin():
+                if self.is_sqlite:  # a listener could do this, too, but would slow every statement
+                    connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * wait:.0f}")
+                    connection.exec_driver_sql(begin)
+                elif not options and wait < BUSY_SECONDS:  # a writer in a turn with a time limit
+                    connection.exec_driver_sql(f"SET LOCAL lock_timeout = {1000 * wait:.0f}")
+                try:
+                    yield connection
+                except BaseException:
+                    with suppress(SQLAlchemyError, sqlite3.Error):
+                        connection.rollback()
+                        if not self._is_memory:
+                            # While someone keeps a reference to the error, it may keep a cursor
+                            # with unread rows, and the connection would keep its old snapshot.
+                            connection.invalidate()
+                    raise
+        finally:
+            self._places.release()
 
     @contextmanager
     def _only_writer(self, about: object) -> Iterator[None]:
@@ -219,7 +225,7 @@ class Database:
         if not self.is_sqlite:
             yield
             return
-        lock, wait_s = self._writers, _busy_seconds()
+        lock, wait_s = self._writers, busy_seconds()
         if not lock.acquire(timeout=wait_s):
             raise StoreError(
                 f"{about}: something in this process has been writing for {wait_s:.3g} s, and "
@@ -257,9 +263,9 @@ class Database:
                 f"pip install 'langchain-tokenmem[postgres]'."
             ) from error
         if self.is_sqlite:
-            sa.event.listen(engine, "connect", _configured_for(read_only=self._is_read_only))
+            sa.event.listen(engine, "connect", configured_for(read_only=self._is_read_only))
         elif self._given is None and engine.driver == "psycopg":
-            sa.event.listen(engine, "connect", _prepare_nothing_behind_a_pooler)
+            sa.event.listen(engine, "connect", prepare_nothing_behind_a_pooler)
         try:
             begin = "BEGIN" if self._is_read_only else "BEGIN IMMEDIATE"
             with self._transaction(engine, begin) as connection:
@@ -294,6 +300,7 @@ class Database:
             self._engine.dispose(close=False)
         self._engine = None
         self._writers, self._opening = threading.Lock(), threading.Lock()
+        self._places = threading.Semaphore(self._most_at_once)
 
     @contextmanager
     def _errors(self, about: object) -> Iterator[None]:
@@ -348,11 +355,6 @@ class Database:
             f"{file} cannot be written ({cause}), and nothing was stored. Change the permissions "
             f"of the file and its folder. {advice}."
         )
-
-
-def _busy_seconds() -> float:
-    """Return the seconds that a transaction waits for another, within its turn's time limit."""
-    return min(BUSY_SECONDS, max(seconds_left(), _LEAST_BUSY_SECONDS))
 
 
 def lock_threads(connection: sa.Connection, threads: Iterable[str]) -> None:
@@ -440,57 +442,3 @@ def _open_file(connection: sa.Connection) -> tuple[str, int, int] | None:
         return None
     found = os.stat(path)  # noqa: PTH116
     return path, found.st_dev, found.st_ino
-
-
-def _configured_for(*, read_only: bool) -> Any:
-    def configure(connection: sqlite3.Connection, _record: object) -> None:
-        connection.isolation_level = None
-        owner, pages = (
-            connection.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("application_id", "page_count")
-        )
-        if not read_only and (owner == APPLICATION_ID or pages == 0):
-            # WAL mode stays with the file, and another program's file is not ours to change.
-            _use_write_ahead_log(connection)
-        for pragma in (
-            # A power failure must not undo an acknowledged commit; with NORMAL it could.
-            "synchronous = FULL",
-            "foreign_keys = ON",
-            # Deleted text must not stay readable in the file.
-            "secure_delete = ON",
-            # Detect damage inside a page when the page is read.
-            "cell_size_check = ON",
-            # A tampered schema must not run code.
-            "trusted_schema = OFF",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
-
-    return configure
-
-
-def _prepare_nothing_behind_a_pooler(connection: Any, _record: object) -> None:
-    """Turn off prepared statements where the server process may change, as with PgBouncer.
-
-    There a statement may be missing, or be another client's of the same name. Without a pooler they
-    are worth having: 120 turns took 1.3 to 1.5 s of the server's CPU with them, 1.8 to 2.0 without.
-    """
-    (server,) = connection.execute("SELECT pg_backend_pid()").fetchone()
-    connection.rollback()
-    if connection.info.backend_pid != server:  # PgBouncer gives its clients invented numbers
-        connection.prepare_threshold = None
-
-
-def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Switch the file to WAL mode; SQLite itself does not wait for others doing the same."""
-    until = time.monotonic() + _busy_seconds()
-    while True:
-        try:
-            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            is_busy = (error.sqlite_errorname or "").startswith("SQLITE_BUSY")
-            if not is_busy or time.monotonic() > until:
-                raise
-            time.sleep(0.01)
-        else:
-            return

@@ -7,8 +7,9 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 
 import pytest
 from hypothesis import given
@@ -17,8 +18,9 @@ from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.background import waiting_at_most
 from langchain_tokenmem.errors import ConfigurationError, StoreError
-from langchain_tokenmem.storage import database
+from langchain_tokenmem.storage import connections
 from langchain_tokenmem.storage.database_url import parsed
 from tests.storage.samples import turn
 
@@ -52,8 +54,19 @@ def test_closing_waits_for_who_writes_and_cuts_nothing_off(filled):
         assert len(filled.messages("s")) == 4
 
 
+def test_no_wait_for_a_connection_is_longer_than_the_turn_may_wait(filled):
+    with ThreadPoolExecutor(1) as threads, filled.database.reading("here"):
+        with filled.database.reading("there"), waiting_at_most(0.1):
+            began = monotonic()
+            waits = threads.submit(copy_context().run, filled.messages, "s")
+            with pytest.raises(StoreError, match="every connection to the database is in use"):
+                waits.result(20)
+            assert monotonic() - began < 20
+        assert len(threads.submit(filled.messages, "s").result(10)) == 2
+
+
 def test_who_never_gets_a_turn_is_told_so(filled, monkeypatch):
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "BUSY_SECONDS", 0.05)
     with ThreadPoolExecutor(1) as threads:
         with filled.database.writing("here"):
             with pytest.raises(StoreError, match=r"has been writing for 0\.05 s"):
@@ -82,7 +95,7 @@ def test_a_writer_that_failed_leaves_no_lock_and_the_next_one_writes(
     with TranscriptStore(path) as other:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dialect, f"do_{moment}", fail)
-            patch.setattr(database, "BUSY_SECONDS", 0.1)
+            patch.setattr(connections, "BUSY_SECONDS", 0.1)
             with pytest.raises((KeyboardInterrupt, StoreError)):
                 filled.add("s", turn(2))
         other.add("s", turn(3))
