@@ -185,16 +185,17 @@ def _fold_reason(
         return None
     messages = sum(len(group.source.messages) for group in context.tail)
     own = _triggered(trigger, before, messages, budget) if trigger.clauses else None
+    due = own or _FoldReason("summarize_at")
     if before > budget.limit:
-        least = own.messages if own else 0
-        return _FoldReason("limit", forced=True, messages=least)
+        return replace(due, reason="limit", forced=True)
     over = messages - (context.rules.max_tail_messages or messages)
     if over > 0:
-        return _FoldReason("tail", forced=True, messages=over + TAIL_BATCH)
+        least = max(over + TAIL_BATCH, due.messages)
+        return replace(due, reason="tail", forced=True, messages=least)
     if trigger.clauses:
         return own
     is_cold = is_cold and before > budget.compact_tokens
-    due = _FoldReason("cold", forced=True) if is_cold else _FoldReason("summarize_at")
+    due = replace(due, reason="cold", forced=True) if is_cold else due
     return due if is_cold or before > budget.summarize_tokens else None
 
 
@@ -215,8 +216,11 @@ def _triggered(
     ]
     if not reached:
         return None
-    sizes = [clause["tokens"] for clause in reached if "tokens" in clause]
-    sizes += [clause["fraction"] * window for clause in reached if "fraction" in clause]
+    sizes = [
+        max(clause.get("tokens", 0), clause.get("fraction", 0) * window)
+        for clause in reached
+        if clause.keys() != {"messages"}
+    ]
     counts = [int(clause["messages"]) for clause in reached if "messages" in clause]
     return _FoldReason(
         "summarize_at",

@@ -79,8 +79,8 @@ _ASKING = re.compile(
 )
 """Beginning of a request, before the work: `Can you` of `Can you add a test?`."""
 
-_HEADING = re.compile(r"\A\s*[A-Z]{4,}\n")
-"""A first line such as `DISCUSSION`, which some agents write before every answer."""
+_HEADING = re.compile(r"\A\s*(?:DISCUSSION|THOUGHTS?|REASONING|ANALYSIS)\n(?=\s*\S)")
+"""A heading that some agents write before every answer; `APPROVED` may be the answer."""
 
 _CODE_MARK = re.compile(r"\[code[^\]]*\]")
 _SHORT_NOTE = 40
@@ -351,14 +351,13 @@ def _without_references(text: str) -> str:
 
 _LEFT_OUT, _ARROW, _FAILED, _SAME = "(…, ", " → ", "failed: ", "the same"
 _ARGUMENT = re.compile(r"[\w-]+=")
-_SHORT_RESULT = len(f"{_FAILED}{_SAME}")
 
 
 def without_same(call: str, before: str) -> str:
-    """Return a call without the first arguments and the result, if the call before it has them too.
+    """Return a call without the first arguments, and the error, that the call before it has too.
 
     Args:
-        call: Its arguments and result.
+        call: Its arguments and result; two results that are shown alike may differ, errors not.
         before: Those of the call before it.
 
     Example:
@@ -369,19 +368,19 @@ def without_same(call: str, before: str) -> str:
     same = commonprefix([given, earlier]).rpartition(", ")[0]  # noqa: RUF071 (no paths)
     shorter = f"{_LEFT_OUT}{given[len(same) + 2 :]}"
     is_clear = len(same) > len(_LEFT_OUT) and with_same(shorter, before) == given
-    if result == known and len(result) > _SHORT_RESULT:
-        result = f"{_FAILED if result.startswith(_FAILED) else ''}{_SAME}"
+    if result == known and result.startswith(_FAILED) and len(result) > len(_FAILED + _SAME):
+        result = _FAILED + _SAME
     return f"{shorter if is_clear else given}{arrow}{result}"
 
 
 def with_same(call: str, before: str) -> str:
-    """Return a call with the arguments and the result that `without_same` has left out."""
+    """Return a call with the arguments and the error that `without_same` has left out."""
     (given, arrow, result), (earlier, _, known) = call.partition(_ARROW), before.partition(_ARROW)
     rest = given.removeprefix(_LEFT_OUT)
     first = _ARGUMENT.match(rest)
     start = earlier.find(f", {first[0]}") if rest != given and first else -1
     whole = f"{earlier[: start + 2]}{rest}" if start >= 0 else given
-    return f"{whole}{arrow}{known if result.removeprefix(_FAILED) == _SAME else result}"
+    return f"{whole}{arrow}{known if result == _FAILED + _SAME else result}"
 
 
 # --- lines of earlier entries

@@ -70,8 +70,8 @@ _AROUND_PAGE = re.compile(
 """The footer of a page, and a line of several links."""
 _MENU, _DIGIT = 2, re.compile(r"\d")
 """Most words of a line of a menu, which has no number."""
-_NUMBERED = re.compile(r" *(\d{1,7})[:|→\t]")
-"""Beginning of a line of a file as `cat -n` prints it."""
+_NUMBERED = re.compile(r"(?: *(\d{1,7})(?::(?!\d\d\b)|[|→])| +(\d{1,7})\t)")
+"""Beginning of a line of a file as `cat -n` prints it; not a time, or a column of a table."""
 _FEWEST_NUMBERED = 5
 _FILE = re.compile(r"[\w./@~+-]*/([\w@~+-][\w.@~+-]*\.\w+)")
 _STRUCTURED = re.compile(r"Returning structured response: ")
@@ -194,7 +194,8 @@ class ToolCall:
         if title and len(_line(text)) > most:
             return _listed(title, headings, most)
         if self.part and len(_line(text)) > most:
-            file = _FILE.search(text[: _GISTS[-1]].partition("\n")[0])
+            first = text[: _GISTS[-1]].partition("\n")[0]
+            file = None if _NUMBERED.match(f" {first}") else _FILE.search(first)
             is_new = file is not None and file[1] not in as_json(self.args)
             return f"{file[1]}, {self.part}" if file and is_new else self.part
         return gist_of(_without_surroundings(text) if self.is_page else text, most)
@@ -273,10 +274,11 @@ def _whole_line(failure: str, text: str) -> str:
 
 def _part_of_file(text: str) -> str:
     """Return which lines of a file a text shows, such as `lines 120-180`; else nothing."""
-    numbers = [int(found[1]) for found in map(_NUMBERED.match, text.splitlines()) if found]
+    lines = f" {text}".splitlines()  # a result has lost its first space
+    numbers = [int(found[1] or found[2]) for found in map(_NUMBERED.match, lines) if found]
     steps = [after - before for before, after in pairwise(numbers) if after - before != 1]
     is_one = not steps or (len(steps) == 1 and steps[0] > 1)  # a long text is read at its two ends
-    is_part = is_one and len(numbers) >= _FEWEST_NUMBERED
+    is_part = is_one and len(numbers) >= max(_FEWEST_NUMBERED, len(lines) / 2)
     return f"lines {numbers[0]}-{numbers[-1]}" if is_part else ""
 
 

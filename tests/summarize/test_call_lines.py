@@ -14,7 +14,7 @@ from tests.summarize.test_extractive import call, condensed, entry_of, lines
 RECORDS = "- id: '4'\n  subject: Offsite in May\n  body: We meet at the lake, the bus is late."
 EDITOR = "[File: a.py (300 lines)]\n1:import os\n(299 more lines below)\nbash-$"
 WINDOW = "\n".join(
-    ["[File: /a/b/shop.py (900 lines total)]", *(f"{n}:{n} * x" for n in range(70, 170))]
+    ["[File: /a/b/shop.py (900 lines total)]", *(f"{n}:x = {n}" for n in range(70, 170))]
 )
 SNIPPET = "\n".join(f"{n:6}\t    price = {n} * net  # of an invoice" for n in range(120, 160))
 LINT = """Your proposed edit has introduced new syntax error(s). Please retry.
@@ -31,6 +31,9 @@ ERRORS:
         (EDITOR, "[File: a.py (300 lines)] 1:import os"),
         (WINDOW, "shop.py, lines 70-169"),
         (SNIPPET, "lines 120-159"),
+        (SNIPPET.replace("price = 120", "#include <sys/types.h>"), "lines 120-159"),
+        ("\n".join(f"{n}\tAnn\tof the depot in Oslo" for n in range(1, 9)), "1 Ann of"),
+        ("\n".join(f"{n:02}:15 the parcel has left the depot" for n in range(8, 20)), "08:15 the"),
         ("\n".join(f"{n}: {n} items of the list" for n in (3, 9, 12, 40, 41, 50)), "3: 3 items"),
         (f"{SNIPPET}\n{SNIPPET}", "120 price = 120"),
         ("\n".join(["9" * 5_000 + ":"] * 6), "6 lines"),
@@ -169,6 +172,8 @@ def test_what_a_line_leaves_out_can_be_found_before_it(calls):
         assert before == text
     before, text = "(at=pier, b=2) → failed: x, y=1", "(at=pier, b=2) → failed: x, y=2"
     assert without_same(text, before) == "(…, b=2) → failed: x, y=2", "no part of a result"
+    shown = "(path=b.py) → lines 12000-18000"  # of another file
+    assert without_same(shown, shown.replace("b.py", "a.py")) == shown
     same = "(ship=2) → failed: there is no such harbour"
     assert without_same(same, same.replace("2", "1")) == "(ship=2) → failed: the same"
 

@@ -389,5 +389,5 @@ def test_a_short_line_begins_after_thanks_and_greetings():
 def test_a_heading_before_every_answer_is_left_out():
     said = AIMessage("DISCUSSION\nThe depot in Oslo has moved the parcel again.")
     assert lines(said) == ["Assistant: The depot in Oslo has moved the parcel again."]
-    for kept in ("DONE", "The parcel is here.\nDONE", "Set the variable MODE\nand try again."):
+    for kept in ("DONE", "DISCUSSION", "APPROVED\nShip it.", "It is here.\nTHOUGHT\nand gone."):
         assert lines(AIMessage(kept)) == [f"Assistant: {' '.join(kept.split())}"]
