@@ -88,8 +88,6 @@ class Database:
         self._is_read_only = "ro" in str(self.url.query.get("mode", ""))
         # A database in memory is its one connection; a file has one more, for its writer.
         self._pool_size = 1 if self._is_memory else pool_size + self.is_sqlite
-        # A pool has one time limit for all: with these places, nothing waits longer than its turn.
-        self._most_at_once = self._pool_size if self._given is None else 10_000
         self._engine: sa.Engine | None = None
         self._file: tuple[str, int, int] | None = None
         self.renew()
@@ -300,7 +298,8 @@ class Database:
             self._engine.dispose(close=False)
         self._engine = None
         self._writers, self._opening = threading.Lock(), threading.Lock()
-        self._places = threading.Semaphore(self._most_at_once)
+        # A pool has one time limit for all: with these places, nothing waits longer than its turn.
+        self._places = threading.Semaphore(self._pool_size if self._given is None else 10_000)
 
     @contextmanager
     def _errors(self, about: object) -> Iterator[None]:
