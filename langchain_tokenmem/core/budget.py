@@ -186,7 +186,8 @@ class TokenBudget:
             raise ConfigurationError(
                 f"shares.recent ({self.shares.recent}) and shares.summary ({self.shares.summary}) "
                 f"keep {kept:,.0f} tokens, summarize_at starts at {self.summarize_tokens:,}: "
-                f"summarization would run at every call. Lower the shares or raise summarize_at."
+                f"summarization would run at every call. Lower the shares or raise summarize_at; "
+                f"or keep them all, and give the memory trigger=('tokens', {self.summarize_tokens})."
             )
 
     @classmethod

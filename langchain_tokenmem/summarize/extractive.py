@@ -47,7 +47,8 @@ _USER_SHARE = 0.6
 _FEW_WORDS = 5
 """Words of a user's line, speaker included, up to which it is hardly more than a reply."""
 
-_KEY = re.compile(r"[\w -]{1,40}=")
+_KEY = re.compile(r"[^=,]{1,40}=")
+_LINE_NUMBER = re.compile(r"\A\d{1,7}:(?!\d\d\b) *")
 _TIMES = re.compile(r" \(\u00d7(\d+)\)(?=: )")
 
 
@@ -161,8 +162,8 @@ def _without_same_keys(values: Sequence[str]) -> Iterator[str]:
 
 
 def _bare(value: str) -> str:
-    """Return a value without its key."""
-    return value.rpartition("=")[2]
+    """Return a value without its key, a line of a file without its number, which edits change."""
+    return _LINE_NUMBER.sub("", value.rpartition("=")[2])
 
 
 @dataclass

@@ -49,7 +49,13 @@ from langchain_tokenmem.core.working_notes.sentence_rules import (
     request_in,
     without_lead,
 )
-from langchain_tokenmem.summarize.tool_calls import LENGTHS, MOST_READ, ToolCall, words_passed
+from langchain_tokenmem.summarize.tool_calls import (
+    LENGTHS,
+    MOST_READ,
+    ToolCall,
+    end_all,
+    words_passed,
+)
 from langchain_tokenmem.summarize.whole_pieces import (
     cut_at_words,
     forms_of,
@@ -169,6 +175,7 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
     only the last one has a piece, which counts those before it.
     """
     pieces: list[Piece | ToolCall] = []
+    ended: list[tuple[ToolCall, ToolMessage]] = []
     used: set[str] = set()
     for message, calls in (
         pair for group in groups(messages) for pair in paired_calls(group.messages)
@@ -181,10 +188,13 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
         if piece := _spoken(text, role, name, message.name, has_calls=bool(calls)):
             pieces.append(piece)
         for made, result in calls:
-            call = _call_of(made, name, result)
+            call = _call_of(made, name)
+            if result is not None:
+                ended.append((call, result))
             used |= words_passed(call.args)
             if not any(map(todos_in, call.args.values())):  # a list has its own place
                 pieces.append(call)
+    end_all(ended)
     last = _last_of_each(pieces)
     heads = Counter(one.head(0) for one in last if isinstance(one, ToolCall))
     shown = [one if isinstance(one, Piece) else _piece_of(one, used, heads) for one in last]
@@ -196,12 +206,9 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
     return [[*line] for _, line in groupby(shown, key=lambda piece: piece.tool or piece)]
 
 
-def _call_of(made: Any, name: str, result: ToolMessage | None) -> ToolCall:
+def _call_of(made: Any, name: str) -> ToolCall:
     args = made["args"] if isinstance(made["args"], dict) else {"": made["args"]}
-    call = ToolCall(without_line_breaks(made["name"])[:60] or "tool", args, name)
-    if result is not None:
-        call.ended(result)
-    return call
+    return ToolCall(without_line_breaks(made["name"])[:60] or "tool", args, name)
 
 
 def _spoken(

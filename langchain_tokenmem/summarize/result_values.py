@@ -62,7 +62,7 @@ def values_in(text: str) -> tuple[list[tuple[str, str]], str] | None:
     data = _data_in(text)
     if data is None:
         return _records_in(text)
-    if data in ([], {}):
+    if _is_empty(data, 0):
         return [], "nothing"
     pairs = [*scalars_in(data)]
     if not pairs:
@@ -72,6 +72,14 @@ def values_in(text: str) -> tuple[list[tuple[str, str]], str] | None:
     records = [data.get(key) for key in _LISTS] if isinstance(data, dict) else [data]
     found = next(filter(_are_records, records), None)
     return pairs, counted(len(found), "record") if found else counted(len(pairs), "value")
+
+
+def _is_empty(value: Any, depth: int) -> bool:
+    """Return whether some data has no values, such as an answer with empty lists."""
+    if isinstance(value, (Mapping, list, tuple)) and depth < _DEEPEST:
+        inner = value.values() if isinstance(value, Mapping) else value
+        return all(_is_empty(one, depth + 1) for one in inner)
+    return value is None or value == ""
 
 
 def scalars_in(value: Any) -> Iterator[tuple[str, str]]:

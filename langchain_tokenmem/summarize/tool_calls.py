@@ -21,6 +21,7 @@ from langchain_tokenmem.core.facts.tool_results import (
     ends_of,
     plain_result,
     without_frame,
+    without_same_ends,
 )
 from langchain_tokenmem.summarize.result_values import (
     FEW_WORDS,
@@ -146,18 +147,26 @@ class ToolCall:
         """Two calls with the same key are one call made twice, or two changes of one file."""
         return f"{self.name} {self.edits or as_json(self.args)}"
 
-    def ended(self, message: ToolMessage) -> None:
-        """Take the result of the call."""
+    def ended(self, message: ToolMessage, text: str, inner: str) -> None:
+        """Take the result of the call.
+
+        Args:
+            message: The result.
+            text: Its text.
+            inner: Its text without the lines that the tool adds to most results.
+        """
         self.failure = failure_of(message, self.kind) or ""
-        text = without_frame(plain_result(message))
         if self.failure:
             self.failure = _whole_line(self.failure, without_line_breaks(text))
         if len(text) > _GISTS[0] and any(text == value for value in self.args.values()):
             self.result, self.size = "", "the same text"
             return
-        self.result = ends_of(text)
-        self.pairs, self.size = values_in(text) or (None, _size_of(text))
-        self.part = _part_of_file(self.result) if self.pairs is None else ""
+        self.result, found = ends_of(text), values_in(text)
+        self.part = "" if found else _part_of_file(self.result)
+        if inner != text and not (found or self.part or text.startswith("{")):
+            text = inner
+            self.result, found = ends_of(text), values_in(text)
+        self.pairs, self.size = found or (None, _size_of(text))
         path = path_of(self.args)
         if self.pairs is None and (not path or PurePath(path).suffix.lower() in _DOCUMENTS):
             self.outline = outline_of(self.result, is_read=self.kind is CallKind.READ)
@@ -257,12 +266,26 @@ class ToolCall:
                 one for one in find_identifiers(line) if one.text in used and one.text not in shown
             ]
             shown.update(one.text for one in found)
-            whole = without_line_breaks(line.lstrip("# ") if self.outline[0] else line)
-            if found and len(whole) <= _LINE and not _is_part(whole):
+            text = _NUMBERED.sub(r"\1\2: ", f" {line}", count=1) if self.part else line
+            whole = without_line_breaks(text.lstrip("# ") if self.outline[0] else text)
+            if found and len(whole) <= _LINE * min(2, len(found)) and not _is_part(whole):
                 yield whole, True
             else:
                 for one in found:
-                    yield (f"{one.key}={one.text}" if one.key else one.text), True
+                    if one.key or one.kind != "number":
+                        yield (f"{one.key}={one.text}" if one.key else one.text), True
+
+
+def end_all(ended: Sequence[tuple[ToolCall, ToolMessage]]) -> None:
+    """Give calls their results."""
+    tools: dict[str, list[tuple[ToolCall, ToolMessage, str]]] = {}
+    for call, message in ended:
+        text = without_frame(plain_result(message))
+        tools.setdefault(call.name, []).append((call, message, text))
+    for own in tools.values():
+        texts = without_same_ends([text for _, _, text in own])
+        for (call, message, text), inner in zip(own, texts, strict=True):
+            call.ended(message, text, inner)
 
 
 def _whole_line(failure: str, text: str) -> str:

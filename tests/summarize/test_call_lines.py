@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, FunctionMessage, HumanMessage
 
 from langchain_tokenmem.summarize.log_lines import with_same, without_same
 from langchain_tokenmem.summarize.result_values import values_in
-from tests.summarize.test_extractive import call, condensed, entry_of, lines
+from tests.summarize.test_extractive import SOURCE, call, condensed, entry_of, lines
 
 RECORDS = "- id: '4'\n  subject: Offsite in May\n  body: We meet at the lake, the bus is late."
 EDITOR = "[File: a.py (300 lines)]\n1:import os\n(299 more lines below)\nbash-$"
@@ -49,6 +49,40 @@ ERRORS:
 def test_a_result_is_shown_by_what_is_whole_in_it(result, shown):
     [line] = lines(*call("look", result, at="x1"))
     assert line.startswith(f"look x1 → {shown}")
+
+
+INFO = "=== INFO ===\nReturn code: {}\nTime: 0.{} s\nLimit: 30 s"
+
+
+TOWNS = ["Bergen", "Lund", "Oslo", "Turku"]
+
+
+@pytest.mark.parametrize(
+    ("results", "shown"),
+    [
+        ([f"=== OUT ===\n{one}\n{INFO.format(0, len(one))}" for one in TOWNS], "Bergen"),
+        ([f"PDF pages: {len(one)}\n--- Page 1 ---\nTo {one}" for one in TOWNS], "To Bergen"),
+        ([f"{n} passed in 0.{n} s" for n in range(4)], "0 passed in 0.0 s"),
+        ([f"{one}\nis ready" for one in TOWNS], "Bergen is ready"),
+        ([f"{one}\nSaved.\nLimit: 30 s" for one in TOWNS[:2]], "Bergen Saved. Limit: 30 s"),
+        ([f"{one}\n{SOURCE}" for one in TOWNS], "Bergen … return sum(line.net for line in lines)"),
+        ([f'{{"a": "{one}",\n"b": true,\n"c": true}}' for one in TOWNS], "a=Bergen"),
+    ],
+    ids=["both ends", "a page", "an outcome", "one line", "two results", "content", "data"],
+)
+def test_what_a_tool_adds_to_every_result_is_left_out(results, shown):
+    calls = [one for n, result in enumerate(results) for one in call("run", result, n=n)]
+    [line] = lines(*calls)
+    assert line.startswith(f"run 0 → {shown};")
+
+
+def test_a_line_of_a_file_is_shown_once_with_its_newest_number():
+    old, new = SNIPPET, SNIPPET.replace("120", "119", 1).replace("price = 130", "shop.total(net)")
+    result = [*call("look", old.replace("price = 131", "shop.total(net)")), *call("edit", new)]
+    entry = entry_of(*result, AIMessage("shop.total is right."))
+    assert entry.count("shop.total(net)") == 1
+    assert "edit() → lines" in entry
+    assert "| 130: shop.total(net)" in entry
 
 
 def test_what_a_call_passes_is_not_repeated_as_its_result():
@@ -237,6 +271,7 @@ def test_values_are_read_however_a_tool_writes_them(result, values, size):
         "{{'hello'}}",
         "{'id': 7, [1]: 2}",
         '{"success": true}',
+        f'{{"a": {"[" * 99}1{"]" * 99}}}',
         "- [" * 15_000,
         "Risks:\n- The old orders change, too.\nSteps:\n- Ask Ann first of all.\nCosts:\n- None.",
         "-350.20",

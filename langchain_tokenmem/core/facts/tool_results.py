@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import re
 from ast import literal_eval
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -41,6 +42,15 @@ _FRAME = re.compile(
     r"|\[Command succeeded with exit code 0\]"
 )
 """A line that a shell puts after any output: its prompt, file and folder, or that it succeeded."""
+
+_FEWEST_RESULTS = 3
+"""Fewer results of a tool do not show what it adds to each."""
+_MOST_FRAME = 12
+"""Maximum lines at either end of a result that its tool adds."""
+_LONGEST_FRAME = 200
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_MARK = re.compile(r"\s*[^\w\s]{2,} *\w[\w ]{,30} *[^\w\s]{2,}\s*")
+"""A heading between signs, such as `=== STDOUT ===`."""
 
 
 def plain_result(message: BaseMessage) -> str:
@@ -121,6 +131,47 @@ def without_frame(text: str) -> str:
     while lines and _FRAME.fullmatch(lines[-1].strip()):
         lines.pop()
     return "\n".join(lines).rstrip()
+
+
+def without_same_ends(texts: Sequence[str]) -> list[str]:
+    r"""Return results of one tool without the lines with which most of them begin or end.
+
+    Such as the exit code and the duration: a number may differ between lines that are the same.
+
+    Example:
+        >>> without_same_ends([f"{n}\nCode: 0\nTime: {n} s\nLimit: 9 s" for n in (1, 2, 3)])
+        ['1', '2', '3']
+    """
+    least = max(_FEWEST_RESULTS, len(texts) / 2)
+    found = [text.splitlines() for text in texts]
+    for _ in range(2):
+        found = [lines[::-1] for lines in found]
+        ends = [[_with_any_number(line) for line in lines[:_MOST_FRAME]] for lines in found]
+        counts = Counter(line for end in ends for line in {one for pair in end for one in pair})
+        sizes = [_frame_in(end, counts, least) for end in ends]
+        found = [lines[size:] for lines, size in zip(found, sizes, strict=True)]
+    return ["\n".join(lines).strip() or text for lines, text in zip(found, texts, strict=True)]
+
+
+def _with_any_number(line: str) -> tuple[str, str]:
+    """Return a line, and what it has in common with lines that differ in a number."""
+    return line, _NUMBER.sub("0", line) if len(line) <= _LONGEST_FRAME else line
+
+
+def _frame_in(end: Sequence[tuple[str, str]], counts: Mapping[str, int], least: float) -> int:
+    """Return how many of the first lines are a frame: those that many results have.
+
+    One alone could be an outcome, unless it is a mark; if all are the same they are the content.
+    """
+    same, size = 0, 0
+    for place, (line, with_any_number) in enumerate(end):
+        if not line.strip():
+            continue
+        if counts[line] >= least:
+            same, size = same + (2 if _MARK.fullmatch(line) else 1), place + 1
+        elif counts[with_any_number] < least:
+            break
+    return size if same > 1 and size < len(end) else 0
 
 
 def clean_line(text: str) -> str:
