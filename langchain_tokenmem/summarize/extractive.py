@@ -17,6 +17,7 @@ from langchain_tokenmem.background import in_thread
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.log_lines import (
+    LINES,
     SPEECH_LENGTHS,
     Kind,
     Line,
@@ -47,8 +48,8 @@ _USER_SHARE = 0.6
 _FEW_WORDS = 5
 """Words of a user's line, speaker included, up to which it is hardly more than a reply."""
 
-_KEY = re.compile(r"[^=,]{1,40}=")
-_LINE_NUMBER = re.compile(r"\A\d{1,7}:(?!\d\d\b) *")
+_KEY = re.compile(r"[\w /.-]{1,40}=")
+_LINE_NUMBER = re.compile(r"\A\d{1,7}: ")
 _TIMES = re.compile(r" \(\u00d7(\d+)\)(?=: )")
 
 
@@ -137,7 +138,7 @@ class _Shown:
     def text(self) -> str:
         """The text."""
         text, piece = self.piece.forms[self.form], self.piece
-        new = [value for value in self.values if _bare(value) not in text]
+        new = [value for value in self.values if _bare(value, self.piece) not in text]
         if new:
             size = f"{piece.size}: " if piece.size.endswith(" records") else ""
             before = piece.between if " → " in text else f" → {size}"
@@ -148,7 +149,7 @@ class _Shown:
 
     def has(self, value: str) -> bool:
         """Return whether it shows a value."""
-        return _bare(value) in " ".join([self.piece.forms[self.form], *self.values])
+        return _bare(value, self.piece) in " ".join([self.piece.forms[self.form], *self.values])
 
 
 def _without_same_keys(values: Sequence[str]) -> Iterator[str]:
@@ -161,9 +162,10 @@ def _without_same_keys(values: Sequence[str]) -> Iterator[str]:
         before = key
 
 
-def _bare(value: str) -> str:
-    """Return a value without its key, a line of a file without its number, which edits change."""
-    return _LINE_NUMBER.sub("", value.rpartition("=")[2])
+def _bare(value: str, piece: Piece) -> str:
+    """Return a value without its key; a line of a text without its number, which edits change."""
+    bare = value.rpartition("=")[2]
+    return _LINE_NUMBER.sub("", bare) if piece.between == LINES else bare
 
 
 @dataclass
@@ -247,7 +249,7 @@ class _Entry:
     def _add_values(self, piece: Piece, now: _Shown, *, used: bool, most: int) -> None:
         added = 0
         for value, is_used in piece.values:
-            bare = _bare(value)
+            bare = _bare(value, piece)
             if is_used is not used or bare in self.listed or bare in self.known or now.has(value):
                 continue
             longer = replace(now, values=(*now.values, value))

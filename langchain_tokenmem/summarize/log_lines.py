@@ -49,13 +49,7 @@ from langchain_tokenmem.core.working_notes.sentence_rules import (
     request_in,
     without_lead,
 )
-from langchain_tokenmem.summarize.tool_calls import (
-    LENGTHS,
-    MOST_READ,
-    ToolCall,
-    end_all,
-    words_passed,
-)
+from langchain_tokenmem.summarize.tool_calls import LENGTHS, MOST_READ, ToolCall, words_passed
 from langchain_tokenmem.summarize.whole_pieces import (
     cut_at_words,
     forms_of,
@@ -67,6 +61,9 @@ from langchain_tokenmem.summarize.whole_pieces import (
 
 SPEECH_LENGTHS, NOTE_LENGTHS = (45, 240, 700), (110, 260)
 """Characters of the forms of a message, and of what an assistant says with a call."""
+
+LINES = " | "
+"""Separator of values that are lines of a text."""
 
 _STATEMENT_LENGTH = 80
 """Characters of the shortest form of a statement: its first clause may not be the point."""
@@ -175,7 +172,6 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
     only the last one has a piece, which counts those before it.
     """
     pieces: list[Piece | ToolCall] = []
-    ended: list[tuple[ToolCall, ToolMessage]] = []
     used: set[str] = set()
     for message, calls in (
         pair for group in groups(messages) for pair in paired_calls(group.messages)
@@ -188,13 +184,10 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
         if piece := _spoken(text, role, name, message.name, has_calls=bool(calls)):
             pieces.append(piece)
         for made, result in calls:
-            call = _call_of(made, name)
-            if result is not None:
-                ended.append((call, result))
+            call = _call_of(made, name, result)
             used |= words_passed(call.args)
             if not any(map(todos_in, call.args.values())):  # a list has its own place
                 pieces.append(call)
-    end_all(ended)
     last = _last_of_each(pieces)
     heads = Counter(one.head(0) for one in last if isinstance(one, ToolCall))
     shown = [one if isinstance(one, Piece) else _piece_of(one, used, heads) for one in last]
@@ -206,9 +199,12 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
     return [[*line] for _, line in groupby(shown, key=lambda piece: piece.tool or piece)]
 
 
-def _call_of(made: Any, name: str) -> ToolCall:
+def _call_of(made: Any, name: str, result: ToolMessage | None) -> ToolCall:
     args = made["args"] if isinstance(made["args"], dict) else {"": made["args"]}
-    return ToolCall(without_line_breaks(made["name"])[:60] or "tool", args, name)
+    call = ToolCall(without_line_breaks(made["name"])[:60] or "tool", args, name)
+    if result is not None:
+        call.ended(result)
+    return call
 
 
 def _spoken(
@@ -345,7 +341,7 @@ def _piece_of(call: ToolCall, used: set[str], heads: Mapping[str, int]) -> Piece
         forms,
         call.reference,
         values=list(call.values(used)),
-        between=" | " if call.pairs is None else ", ",
+        between=LINES if call.pairs is None else ", ",
         size=call.size,
         tool=call.name,
     )

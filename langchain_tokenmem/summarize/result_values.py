@@ -62,7 +62,7 @@ def values_in(text: str) -> tuple[list[tuple[str, str]], str] | None:
     data = _data_in(text)
     if data is None:
         return _records_in(text)
-    if _is_empty(data, 0):
+    if data in ([], {}) or _finds_nothing(data):
         return [], "nothing"
     pairs = [*scalars_in(data)]
     if not pairs:
@@ -74,12 +74,10 @@ def values_in(text: str) -> tuple[list[tuple[str, str]], str] | None:
     return pairs, counted(len(found), "record") if found else counted(len(pairs), "value")
 
 
-def _is_empty(value: Any, depth: int) -> bool:
-    """Return whether some data has no values, such as an answer with empty lists."""
-    if isinstance(value, (Mapping, list, tuple)) and depth < _DEEPEST:
-        inner = value.values() if isinstance(value, Mapping) else value
-        return all(_is_empty(one, depth + 1) for one in inner)
-    return value is None or value == ""
+def _finds_nothing(data: Any) -> bool:
+    """Return whether some data is the answer of a search without hits, and nothing else."""
+    is_answer = isinstance(data, dict) and not data.keys().isdisjoint(_LISTS)
+    return is_answer and all(value in ([], {}, None, "") for value in data.values())
 
 
 def scalars_in(value: Any) -> Iterator[tuple[str, str]]:

@@ -15,13 +15,12 @@ from langchain_core.messages import ToolMessage
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_call, path_of, script_line
 from langchain_tokenmem.core.facts.documents import outline_of
 from langchain_tokenmem.core.facts.failures import failure_of
-from langchain_tokenmem.core.facts.sentences import find_identifiers, identifiers_in
+from langchain_tokenmem.core.facts.sentences import Identifier, find_identifiers, identifiers_in
 from langchain_tokenmem.core.facts.tool_results import (
     MAX_JSON,
     ends_of,
     plain_result,
     without_frame,
-    without_same_ends,
 )
 from langchain_tokenmem.summarize.result_values import (
     FEW_WORDS,
@@ -71,7 +70,7 @@ _AROUND_PAGE = re.compile(
 """The footer of a page, and a line of several links."""
 _MENU, _DIGIT = 2, re.compile(r"\d")
 """Most words of a line of a menu, which has no number."""
-_NUMBERED = re.compile(r"(?: *(\d{1,7})(?::(?!\d\d\b)|[|→])| +(\d{1,7})\t)")
+_NUMBERED = re.compile(r"\A(?: *(\d{1,7})(?::(?!\d\d\b)|[|→])| +(\d{1,7})\t)")
 """Beginning of a line of a file as `cat -n` prints it; not a time, or a column of a table."""
 _FEWEST_NUMBERED = 5
 _FILE = re.compile(r"[\w./@~+-]*/([\w@~+-][\w.@~+-]*\.\w+)")
@@ -88,7 +87,7 @@ _OF_HITS = frozenset({"url", "link", "title", "content", "_source"})
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
 MOST_READ = 4_000
 """Characters of a message, or of a call's arguments, that are read for what was used."""
-_FEWEST_CHARACTERS = 4
+_FEWEST_CHARACTERS, _LONG_NUMBER = 4, 6
 
 
 @dataclass
@@ -147,26 +146,18 @@ class ToolCall:
         """Two calls with the same key are one call made twice, or two changes of one file."""
         return f"{self.name} {self.edits or as_json(self.args)}"
 
-    def ended(self, message: ToolMessage, text: str, inner: str) -> None:
-        """Take the result of the call.
-
-        Args:
-            message: The result.
-            text: Its text.
-            inner: Its text without the lines that the tool adds to most results.
-        """
+    def ended(self, message: ToolMessage) -> None:
+        """Take the result of the call."""
         self.failure = failure_of(message, self.kind) or ""
+        text = without_frame(plain_result(message))
         if self.failure:
             self.failure = _whole_line(self.failure, without_line_breaks(text))
         if len(text) > _GISTS[0] and any(text == value for value in self.args.values()):
             self.result, self.size = "", "the same text"
             return
-        self.result, found = ends_of(text), values_in(text)
-        self.part = "" if found else _part_of_file(self.result)
-        if inner != text and not (found or self.part or text.startswith("{")):
-            text = inner
-            self.result, found = ends_of(text), values_in(text)
-        self.pairs, self.size = found or (None, _size_of(text))
+        self.result = ends_of(text)
+        self.pairs, self.size = values_in(text) or (None, _size_of(text))
+        self.part = _part_of_file(self.result) if self.pairs is None else ""
         path = path_of(self.args)
         if self.pairs is None and (not path or PurePath(path).suffix.lower() in _DOCUMENTS):
             self.outline = outline_of(self.result, is_read=self.kind is CallKind.READ)
@@ -265,27 +256,21 @@ class ToolCall:
             found = [
                 one for one in find_identifiers(line) if one.text in used and one.text not in shown
             ]
-            shown.update(one.text for one in found)
             text = _NUMBERED.sub(r"\1\2: ", f" {line}", count=1) if self.part else line
             whole = without_line_breaks(text.lstrip("# ") if self.outline[0] else text)
-            if found and len(whole) <= _LINE * min(2, len(found)) and not _is_part(whole):
+            most = _LINE * min(2, len({one.text for one in found}))
+            if found and len(whole) <= most and not _is_part(whole):
                 yield whole, True
             else:
+                found = [one for one in found if _says_enough(one)]
                 for one in found:
-                    if one.key or one.kind != "number":
-                        yield (f"{one.key}={one.text}" if one.key else one.text), True
+                    yield (f"{one.key}={one.text}" if one.key else one.text), True
+            shown.update(one.text for one in found)
 
 
-def end_all(ended: Sequence[tuple[ToolCall, ToolMessage]]) -> None:
-    """Give calls their results."""
-    tools: dict[str, list[tuple[ToolCall, ToolMessage, str]]] = {}
-    for call, message in ended:
-        text = without_frame(plain_result(message))
-        tools.setdefault(call.name, []).append((call, message, text))
-    for own in tools.values():
-        texts = without_same_ends([text for _, _, text in own])
-        for (call, message, text), inner in zip(own, texts, strict=True):
-            call.ended(message, text, inner)
+def _says_enough(found: Identifier) -> bool:
+    """Return whether an identifier alone says something; a short number does not."""
+    return bool(found.key) or found.kind != "number" or len(found.text) >= _LONG_NUMBER
 
 
 def _whole_line(failure: str, text: str) -> str:

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, FunctionMessage, HumanMessage
 
 from langchain_tokenmem.summarize.log_lines import with_same, without_same
 from langchain_tokenmem.summarize.result_values import values_in
-from tests.summarize.test_extractive import SOURCE, call, condensed, entry_of, lines
+from tests.summarize.test_extractive import call, condensed, entry_of, lines
 
 RECORDS = "- id: '4'\n  subject: Offsite in May\n  body: We meet at the lake, the bus is late."
 EDITOR = "[File: a.py (300 lines)]\n1:import os\n(299 more lines below)\nbash-$"
@@ -51,29 +51,31 @@ def test_a_result_is_shown_by_what_is_whole_in_it(result, shown):
     assert line.startswith(f"look x1 → {shown}")
 
 
-INFO = "=== INFO ===\nReturn code: {}\nTime: 0.{} s\nLimit: 30 s"
-
-
-TOWNS = ["Bergen", "Lund", "Oslo", "Turku"]
+STREAMS = "=== STDOUT ===\n{}\n=== EXECUTION INFO ===\nReturn code: {}\nExecution time: 0.05 s"
 
 
 @pytest.mark.parametrize(
-    ("results", "shown"),
+    ("result", "shown"),
     [
-        ([f"=== OUT ===\n{one}\n{INFO.format(0, len(one))}" for one in TOWNS], "Bergen"),
-        ([f"PDF pages: {len(one)}\n--- Page 1 ---\nTo {one}" for one in TOWNS], "To Bergen"),
-        ([f"{n} passed in 0.{n} s" for n in range(4)], "0 passed in 0.0 s"),
-        ([f"{one}\nis ready" for one in TOWNS], "Bergen is ready"),
-        ([f"{one}\nSaved.\nLimit: 30 s" for one in TOWNS[:2]], "Bergen Saved. Limit: 30 s"),
-        ([f"{one}\n{SOURCE}" for one in TOWNS], "Bergen … return sum(line.net for line in lines)"),
-        ([f'{{"a": "{one}",\n"b": true,\n"c": true}}' for one in TOWNS], "a=Bergen"),
+        (STREAMS.format("ok", 0), "ok"),
+        (
+            STREAMS.format("ok", 1),
+            "ok === EXECUTION INFO === Return code: 1 Execution time: 0.05 s",
+        ),
+        ("ok\n[The command completed with exit code 0.]\n[Current working directory: /a]", "ok"),
+        ("ok\n** BUILD SUCCEEDED **", "ok ** BUILD SUCCEEDED **"),
+        ("ok\nElapsed time: 1.5 s", "ok Elapsed time: 1.5 s"),
+        ("Current working directory: /home/ann", "Current working directory: /home/ann"),
     ],
-    ids=["both ends", "a page", "an outcome", "one line", "two results", "content", "data"],
 )
-def test_what_a_tool_adds_to_every_result_is_left_out(results, shown):
-    calls = [one for n, result in enumerate(results) for one in call("run", result, n=n)]
-    [line] = lines(*calls)
-    assert line.startswith(f"run 0 → {shown};")
+def test_what_an_interpreter_adds_to_any_output_is_left_out(result, shown):
+    assert lines(*call("run", result)) == [f"run() → {shown}"]
+
+
+def test_a_short_number_is_shown_with_the_words_around_it():
+    long = "The mail about your case 4711823 and its 42 pages " + "was sent to the depot " * 9
+    [line, _] = lines(*call("read", f"Mail\n{long}\n42 pages."), AIMessage("In 4711823: 42."))
+    assert line == "read() → Mail … 42 pages. | 4711823"
 
 
 def test_a_line_of_a_file_is_shown_once_with_its_newest_number():
@@ -240,6 +242,7 @@ SOLD_VALUES = ["West", "2890331.12", "2025-01-02", "East", "998120.07", "2025-12
         ("Title: One\nPage: 1\n\nTitle: Two\nPage: 2",
          [("Title", "One"), ("Page", "1"), ("Title", "Two"), ("Page", "2")], "4 values"),
         ("[]", [], "nothing"),
+        ('{"rows": [], "rowCount": null, "fields": []}', [], "nothing"),
         (f"The rows.\n<data-1>\n[]\n</data-1>\n{NOT_OURS}", [], "nothing"),
         ('{"price": 19.90}', [("price", "19.90")], "price=19.90"),
         ('{"a": 1, "b": 2}', [("a", "1"), ("b", "2")], "2 values"),
@@ -248,7 +251,7 @@ SOLD_VALUES = ["West", "2890331.12", "2025-01-02", "East", "998120.07", "2025-12
     ],
     ids=[
         *("json", "introduced", "in tags", "python", "yaml", "yaml with long values", "database"),
-        *("one row", "named parts of yaml", "a key twice", "nothing", "nothing in tags"),
+        *("one row", "named parts of yaml", "a key twice", "nothing", "no rows", "nothing in tags"),
         *("one value", "values", "a set", "lines of json"),
     ],
 )  # fmt: skip
@@ -271,7 +274,7 @@ def test_values_are_read_however_a_tool_writes_them(result, values, size):
         "{{'hello'}}",
         "{'id': 7, [1]: 2}",
         '{"success": true}',
-        f'{{"a": {"[" * 99}1{"]" * 99}}}',
+        '{"80/tcp": {}, "443/tcp": {}}',
         "- [" * 15_000,
         "Risks:\n- The old orders change, too.\nSteps:\n- Ask Ann first of all.\nCosts:\n- None.",
         "-350.20",
@@ -295,3 +298,7 @@ def test_keys_are_shown_once_for_values_in_a_row_and_records_are_counted():
     assert entry.endswith("→ 3 records: id=1, name=Lee, Ann, id=2, name=Bo, id=3")
     entry = entry_of(*call("look", json.dumps([{"id": f"p-{n}"} for n in (7, 8, 9)])))
     assert entry.endswith("→ 3 records: id=p-7, p-8, p-9")
+    entry = entry_of(*call("look", json.dumps([{"val/acc.": n} for n in (7, 8)])))
+    assert entry.endswith("→ 2 records: val/acc.=7, 8")
+    entry = entry_of(*call("look", json.dumps(["https://a.org?n=7", "https://a.org?n=8"])))
+    assert entry.endswith("https://a.org?n=7, https://a.org?n=8")

@@ -391,3 +391,17 @@ def test_a_heading_before_every_answer_is_left_out():
     assert lines(said) == ["Assistant: The depot in Oslo has moved the parcel again."]
     for kept in ("DONE", "DISCUSSION", "APPROVED\nShip it.", "It is here.\nTHOUGHT\nand gone."):
         assert lines(AIMessage(kept)) == [f"Assistant: {' '.join(kept.split())}"]
+
+
+@pytest.mark.parametrize(
+    "offer",
+    [
+        "Is there anything else that I can do for you?",
+        "If you need any further details, feel free to ask!",
+        "Si vous avez d'autres questions, je suis là.",
+    ],
+)
+def test_an_offer_of_more_help_is_not_the_last_sentence(offer):
+    assert lines(AIMessage(f"{LONG} {offer}")) == lines(AIMessage(LONG))
+    asked = "If you need the old ledger, I can open it again."
+    assert lines(AIMessage(f"{LONG} {asked}"))[0].endswith(f"… {asked}")

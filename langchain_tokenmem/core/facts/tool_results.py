@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import re
 from ast import literal_eval
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -39,18 +38,15 @@ _BEFORE_MARK = re.compile(r"(?<!\\)\\+(?=[\"'/])")
 _FRAME = re.compile(
     r"(?:\([\w.-]{1,40}\) ?)?[\w.@~:/-]{0,80}(?:[$#]|>{1,3})"
     r"|\((?:Open file|Current directory): [^\n]{0,300}\)|\(\d{1,9} more lines? below\)"
-    r"|\[Command succeeded with exit code 0\]"
+    r"|\[(?:The )?[Cc]ommand (?:succeeded|completed|finished) with exit code 0\.?\]"
+    r"|\[(?:Current working directory|Python interpreter): [^\n]{0,300}\]"
 )
 """A line that a shell puts after any output: its prompt, file and folder, or that it succeeded."""
-
-_FEWEST_RESULTS = 3
-"""Fewer results of a tool do not show what it adds to each."""
-_MOST_FRAME = 12
-"""Maximum lines at either end of a result that its tool adds."""
-_LONGEST_FRAME = 200
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_MARK = re.compile(r"\s*[^\w\s]{2,} *\w[\w ]{,30} *[^\w\s]{2,}\s*")
-"""A heading between signs, such as `=== STDOUT ===`."""
+_STREAM = re.compile(r"\A={2,} (?:STDOUT|OUTPUT) ={2,}\n")
+_INFO = re.compile(
+    r"\n={2,} [A-Z ]{0,20}INFO ={2,}\n(?:Return|Exit) code: 0(?:\n[\w ]{1,30}: .{0,80})*\Z"
+)
+"""What an interpreter puts before its output, and after it if it succeeded."""
 
 
 def plain_result(message: BaseMessage) -> str:
@@ -126,52 +122,16 @@ def _ends(text: str, head: int, tail: int) -> str:
 
 
 def without_frame(text: str) -> str:
-    """Return the output of a shell without the prompt, file and folder after it."""
-    lines = text.splitlines()
+    r"""Return the output of a shell or an interpreter without what it adds to any output.
+
+    Example:
+        >>> without_frame("== STDOUT ==\nSaved.\n== INFO ==\nReturn code: 0\nExecution time: 1 s")
+        'Saved.'
+    """
+    lines = _INFO.sub("", _STREAM.sub("", text)).splitlines()
     while lines and _FRAME.fullmatch(lines[-1].strip()):
         lines.pop()
     return "\n".join(lines).rstrip()
-
-
-def without_same_ends(texts: Sequence[str]) -> list[str]:
-    r"""Return results of one tool without the lines with which most of them begin or end.
-
-    Such as the exit code and the duration: a number may differ between lines that are the same.
-
-    Example:
-        >>> without_same_ends([f"{n}\nCode: 0\nTime: {n} s\nLimit: 9 s" for n in (1, 2, 3)])
-        ['1', '2', '3']
-    """
-    least = max(_FEWEST_RESULTS, len(texts) / 2)
-    found = [text.splitlines() for text in texts]
-    for _ in range(2):
-        found = [lines[::-1] for lines in found]
-        ends = [[_with_any_number(line) for line in lines[:_MOST_FRAME]] for lines in found]
-        counts = Counter(line for end in ends for line in {one for pair in end for one in pair})
-        sizes = [_frame_in(end, counts, least) for end in ends]
-        found = [lines[size:] for lines, size in zip(found, sizes, strict=True)]
-    return ["\n".join(lines).strip() or text for lines, text in zip(found, texts, strict=True)]
-
-
-def _with_any_number(line: str) -> tuple[str, str]:
-    """Return a line, and what it has in common with lines that differ in a number."""
-    return line, _NUMBER.sub("0", line) if len(line) <= _LONGEST_FRAME else line
-
-
-def _frame_in(end: Sequence[tuple[str, str]], counts: Mapping[str, int], least: float) -> int:
-    """Return how many of the first lines are a frame: those that many results have.
-
-    One alone could be an outcome, unless it is a mark; if all are the same they are the content.
-    """
-    same, size = 0, 0
-    for place, (line, with_any_number) in enumerate(end):
-        if not line.strip():
-            continue
-        if counts[line] >= least:
-            same, size = same + (2 if _MARK.fullmatch(line) else 1), place + 1
-        elif counts[with_any_number] < least:
-            break
-    return size if same > 1 and size < len(end) else 0
 
 
 def clean_line(text: str) -> str:
