@@ -206,3 +206,11 @@ def test_a_message_that_is_cut_says_so_if_a_file_is_gone():
     view = TokenMemory(2_000).view([asked])
     assert "Message 'h' of " in view.warnings[0]
     assert view.warnings[0].endswith(" tokens, without its pictures and files.")
+
+
+def test_thresholds_below_what_a_summary_keeps_are_refused_with_what_works_instead():
+    with pytest.raises(ConfigurationError, match=r"trigger=\('tokens', 10240\)"):
+        TokenBudget(128_000, compact_at=0.07, summarize_at=0.08, target=0.04)
+    memory = TokenMemory(128_000, trigger=("tokens", 10_240))
+    said = [HumanMessage(text) for text in long_turns(200)]
+    assert memory.plan(said).fold
