@@ -185,11 +185,7 @@ def _announces(head: str) -> bool:
 
 
 def _ends(parts: list[str], most: int) -> str:
-    """Return the first sentences and the last one, whole; `_beginning` if these are too long.
-
-    An offer of more help is not the last one.
-    """
-    parts = parts[:-1] if len(parts) > 1 and cues("offer").match(parts[-1]) else parts
+    """Return the first sentences and the last one, whole; `_beginning` if these are too long."""
     last = parts[-1]
     if len(parts) < 2 or len(last) > most // 2 or _NO_SENTENCE.fullmatch(last):  # noqa: PLR2004
         last = ""

@@ -62,6 +62,11 @@ STREAMS = "=== STDOUT ===\n{}\n=== EXECUTION INFO ===\nReturn code: {}\nExecutio
             STREAMS.format("ok", 1),
             "ok === EXECUTION INFO === Return code: 1 Execution time: 0.05 s",
         ),
+        (STREAMS.format("ok", 0).replace("ok\n", ""), "nothing"),
+        (
+            STREAMS.format("ok", 0).replace("Execution time", "Artifact"),
+            "ok === EXECUTION INFO === Return code: 0 Artifact: 0.05 s",
+        ),
         ("ok\n[The command completed with exit code 0.]\n[Current working directory: /a]", "ok"),
         ("ok\n** BUILD SUCCEEDED **", "ok ** BUILD SUCCEEDED **"),
         ("ok\nElapsed time: 1.5 s", "ok Elapsed time: 1.5 s"),

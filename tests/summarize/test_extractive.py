@@ -398,10 +398,24 @@ def test_a_heading_before_every_answer_is_left_out():
     [
         "Is there anything else that I can do for you?",
         "If you need any further details, feel free to ask!",
+        "Let me know if you have any other questions.",
         "Si vous avez d'autres questions, je suis là.",
     ],
 )
-def test_an_offer_of_more_help_is_not_the_last_sentence(offer):
-    assert lines(AIMessage(f"{LONG} {offer}")) == lines(AIMessage(LONG))
-    asked = "If you need the old ledger, I can open it again."
-    assert lines(AIMessage(f"{LONG} {asked}"))[0].endswith(f"… {asked}")
+def test_an_offer_of_more_help_is_left_out(offer):
+    for text in (LONG, "The ledger is repaired."):
+        assert lines(AIMessage(f"{text} {offer}")) == lines(AIMessage(text))
+        assert lines(HumanMessage(f"{text} {offer}"))[0].endswith(offer)
+    assert lines(AIMessage(offer)) == [f"Assistant: {offer}"]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "Let me know if you want me to refund it.",
+        "If you need the old ledger, I can open it again.",
+        "If you have more than two bags, ask for GC-88121.",
+    ],
+)
+def test_another_offer_is_shown(last):
+    assert lines(AIMessage(f"{LONG} {last}"))[0].endswith(f"… {last}")

@@ -44,7 +44,8 @@ _FRAME = re.compile(
 """A line that a shell puts after any output: its prompt, file and folder, or that it succeeded."""
 _STREAM = re.compile(r"\A={2,} (?:STDOUT|OUTPUT) ={2,}\n")
 _INFO = re.compile(
-    r"\n={2,} [A-Z ]{0,20}INFO ={2,}\n(?:Return|Exit) code: 0(?:\n[\w ]{1,30}: .{0,80})*\Z"
+    r"(?:\A|\n)={2,} [A-Z ]{0,20}INFO ={2,}\n(?:Return|Exit) code: 0"
+    r"(?:\n[\w ]{0,20}(?:[Tt]ime|[Dd]uration|[Ll]imit): .{0,40})*\Z"
 )
 """What an interpreter puts before its output, and after it if it succeeded."""
 
