@@ -57,6 +57,7 @@ from langchain_tokenmem.summarize.whole_pieces import (
     sentences,
     without_code,
     without_line_breaks,
+    without_offer,
 )
 
 SPEECH_LENGTHS, NOTE_LENGTHS = (45, 240, 700), (110, 260)
@@ -87,7 +88,7 @@ _HEADING = re.compile(r"\A\s*(?:DISCUSSION|THOUGHTS?|REASONING|ANALYSIS)\n(?=\s*
 
 _CODE_MARK = re.compile(r"\[code[^\]]*\]")
 _SHORT_NOTE = 40
-_BEGINNING, _LONGEST_OFFER = 1_000, 400
+_BEGINNING = 1_000
 _LIKE_REFERENCE = re.compile(r"\[(?=[0-9a-f]{6,}\] )")
 
 
@@ -220,7 +221,7 @@ def _spoken(
         corrects = role == "human" and _corrects(text)
         if corrects:
             who += _CORRECTION
-        said = forms_of(text if role == "human" else _without_offer(text), SPEECH_LENGTHS)
+        said = forms_of(text if role == "human" else without_offer(text), SPEECH_LENGTHS)
         if kind is Kind.ANSWER:
             said = _with_first_id(said)
         weight = Weight.STATEMENT if corrects else _weight(kind, said)
@@ -241,13 +242,6 @@ def _spoken(
     said = forms_of(found, NOTE_LENGTHS)
     forms = [f"Assistant: {form}" for form in said]
     return Piece(Kind.NOTE, forms, name, weight=_weight(Kind.NOTE, said))
-
-
-def _without_offer(text: str) -> str:
-    """Return an answer of several sentences without an offer of more help at its end."""
-    *before, last = sentences(text[-_LONGEST_OFFER:]) or [""]
-    is_offer = before and cues("offer").match(last) and not any(find_identifiers(last))
-    return text.removesuffix(last) if is_offer else text
 
 
 def _corrects(text: str) -> bool:

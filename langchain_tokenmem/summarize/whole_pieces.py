@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from langchain_tokenmem.core.facts.failures import error_lines
-from langchain_tokenmem.core.facts.sentences import continues, cues
+from langchain_tokenmem.core.facts.sentences import continues, cues, find_identifiers
 
 FEWEST_WORDS = 8
 """Minimum words of the shortest form of a message, or all if it has fewer."""
@@ -20,6 +20,8 @@ _LIST_ITEM = re.compile(r"(?<=[:;]) (?=\d{1,2}\. )")
 _FEW_WORDS, _FEW_SIGNS = 3, 6
 _NO_SENTENCE = re.compile(r"\S*[$#]|</?\w+>|-{2}.*-{2}|\[code[^\]]*\]")
 """A prompt, a tag, a ruler, or `[code]`, which say nothing as a last sentence."""
+_LONGEST_OFFER = 400
+"""Characters at the end of an answer in which it may offer more help."""
 _REST_OF_GREETING = re.compile(r"[\s,]*(?:[A-Z]\w*)?[!！]")
 """What may follow a greeting in its sentence: a name, and the exclamation mark."""
 _OPENING = ("(", "[", "{", "“", "«", "「", '"', "`")
@@ -138,6 +140,13 @@ def _without_greeting(parts: list[str]) -> list[str]:
     greeting = cues("greeting").match(parts[0])
     is_all = greeting and _REST_OF_GREETING.fullmatch(parts[0], greeting.end())
     return parts[1:] if len(parts) > 1 and is_all else parts
+
+
+def without_offer(text: str) -> str:
+    """Return an answer of several sentences without an offer of more help at its end."""
+    *before, last = sentences(text[-_LONGEST_OFFER:]) or [""]
+    is_offer = before and cues("offer").match(last) and not any(find_identifiers(last))
+    return text.removesuffix(last) if is_offer else text
 
 
 def _without_rows(parts: list[str]) -> list[str]:
