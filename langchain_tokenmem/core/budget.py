@@ -187,8 +187,8 @@ class TokenBudget:
                 f"shares.recent ({self.shares.recent}) and shares.summary ({self.shares.summary}) "
                 f"keep {kept:,.0f} tokens, summarize_at starts at {self.summarize_tokens:,}: "
                 f"summarization would run at every call. Lower the shares or raise summarize_at. "
-                f"To summarize early and leave the rest to the package, set none of them and give "
-                f"the memory trigger=('tokens', {self.summarize_tokens})."
+                f"Or leave shares and thresholds at their defaults, and pass "
+                f"trigger=('tokens', {self.summarize_tokens}) to the memory."
             )
 
     @classmethod
